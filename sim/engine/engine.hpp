@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event engine: runs a Program on a Machine. See docs/engine.md for the semantics.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/engine/program.hpp"
+#include "sim/engine/result.hpp"
+
+namespace gpusim::engine {
+
+/// Runs `steps` steps from an idle machine until everything has completed; keeps what happened in `timeline` if one
+/// is given. Steps follow each other without a barrier: the host runs ahead as far as the program lets it.
+/// Throws ProgramError, DeadlockError.
+Run run(const Program& program, const Machine& machine, std::int64_t steps = 1, Timeline* timeline = nullptr);
+
+struct SteadyOptions {
+  /// Give up looking for a repetition after this many steps or this many executed host instructions, whichever
+  /// comes first (but not before 16 steps).
+  std::int64_t steps_max = 100'000;
+  std::int64_t instructions_max = 2'000'000;
+};
+
+/// The step that repeats. Throws as `run` does.
+Steady run_steady(const Program& program, const Machine& machine, SteadyOptions options = {});
+
+}  // namespace gpusim::engine
