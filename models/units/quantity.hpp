@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantities: a number that knows its unit. Time is std::chrono, everything else one small template.
 //
-// Raw numbers enter by an explicit constructor or a literal (64_KiB) and leave by .value(), rarely: at printing
-// and in the few named conversions below. Conversions across units round once.
+// Raw numbers enter by an explicit constructor or a literal (64_KiB) and leave by .value(), rarely: at
+// printing and in the few named conversions below. Conversions across units round once.
 #pragma once
 
 #include <chrono>
@@ -50,13 +50,18 @@ using Flops = Quantity<struct FlopsTag, double>;  ///< A number of floating-poin
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
 using Hertz = Quantity<struct HertzTag, double>;
+using Ratio = Quantity<struct RatioTag, double>;  ///< A share or a tolerance; "5 %" is 0.05.
 
 /// Nearest picosecond to `seconds`; the only place where floating-point time becomes simulated time.
 inline Picoseconds from_seconds(double seconds) {
   return Picoseconds(static_cast<std::int64_t>(std::llround(seconds * 1e12)));
 }
-inline double seconds(Picoseconds t) { return static_cast<double>(t.count()) * 1e-12; }
-inline double microseconds(Picoseconds t) { return static_cast<double>(t.count()) * 1e-6; }
+inline double seconds(Picoseconds t) {
+  return static_cast<double>(t.count()) * 1e-12;
+}
+inline double microseconds(Picoseconds t) {
+  return static_cast<double>(t.count()) * 1e-6;
+}
 
 /// Time to move `bytes` at `rate`, rounded once. Convert totals: rounded pieces do not add up.
 inline Picoseconds transfer_time(Bytes bytes, BytesPerSecond rate) {
@@ -67,11 +72,21 @@ inline Picoseconds compute_time(Flops flops, FlopsPerSecond rate) {
 }
 
 namespace literals {
-constexpr Bytes operator""_B(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n)); }
-constexpr Bytes operator""_KiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 10); }
-constexpr Bytes operator""_MiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 20); }
-constexpr Bytes operator""_GiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 30); }
-constexpr Picoseconds operator""_ps(unsigned long long n) { return Picoseconds(static_cast<std::int64_t>(n)); }
+constexpr Bytes operator""_B(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n));
+}
+constexpr Bytes operator""_KiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 10);
+}
+constexpr Bytes operator""_MiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 20);
+}
+constexpr Bytes operator""_GiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 30);
+}
+constexpr Picoseconds operator""_ps(unsigned long long n) {
+  return Picoseconds(static_cast<std::int64_t>(n));
+}
 constexpr Picoseconds operator""_ns(unsigned long long n) {
   return Picoseconds(static_cast<std::int64_t>(n) * 1'000);
 }
