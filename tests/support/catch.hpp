@@ -13,7 +13,7 @@ namespace gpusim::test {
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 #else
-using Catch::Approx;
+using Catch::Detail::Approx;
 inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers::Contains(text); }
 #endif
 }  // namespace gpusim::test
