@@ -66,6 +66,9 @@ Parsed<std::int64_t> parse_quantity(std::string_view text);
 template <>
 Parsed<double> parse_quantity(std::string_view text);
 
+/// A text as messages quote it: in single quotes, control characters escaped, a long one shortened.
+std::string quoted(std::string_view text);
+
 /// Short text for people. Times have three digits that count ("1.80 ms", "999 ns"), so that columns line up;
 /// the rest drops trailing zeros ("4.8 TB/s"). Bytes are binary where that is exact ("128 MiB"), else decimal
 /// ("141 GB").
