@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/engine.hpp"
+
+#include "sim/engine/simulator.hpp"
+#include "sim/engine/simulator_device.inl"
+#include "sim/engine/simulator_host.inl"
+#include "sim/engine/simulator_steady.inl"
+
+namespace gpusim::engine {
+
+namespace {
+
+/// Keeps everything.
+class TimelineSink {
+ public:
+  explicit TimelineSink(Timeline& timeline) : timeline_(timeline) {}
+  Index begin_call(std::uint16_t thread, Index instruction, std::int64_t step, Picoseconds start) {
+    timeline_.calls.push_back({.start = start,
+                               .end = start,
+                               .instruction = instruction,
+                               .step = static_cast<std::uint32_t>(step),
+                               .thread = thread});
+    return static_cast<Index>(timeline_.calls.size() - 1);
+  }
+  void end_call(Index call, Picoseconds end) { timeline_.calls[call].end = end; }
+  void op(const OpRecord& record) { timeline_.ops.push_back(record); }
+  void memory(Picoseconds at, std::int64_t bytes) { timeline_.memory.push_back({at, bytes}); }
+
+ private:
+  Timeline& timeline_;
+};
+
+}  // namespace
+
+template <class Sink>
+Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink& sink)
+    : program_(program),
+      machine_(machine),
+      sink_(sink),
+      agenda_(program.streams.size() + program.threads.size()),
+      streams_(program.streams.size()),
+      threads_(program.threads.size()),
+      logs_(program.threads.size()),
+      events_(program.events.size()),
+      signals_(program.signals.size()) {
+  int devices = 1;
+  for (const Stream& stream : program.streams) devices = std::max(devices, stream.device + 1);
+  device_streams_.resize(static_cast<std::size_t>(devices));
+  for (std::uint32_t i = 0; i < program.streams.size(); ++i)
+    device_streams_[static_cast<std::size_t>(program.streams[i].device)].push_back(i);
+  engine_free_.resize(static_cast<std::size_t>(devices) * copy_engine_count);
+
+  for (std::uint32_t t = 0; t < program.threads.size(); ++t)
+    for (const Instruction& instruction : program.threads[t].instructions)
+      if (instruction.call == Call::Record) {
+        EventState& event = events_[instruction.object];
+        if (event.recording_thread != no_index && event.recording_thread != t) event.recorded_by_other_than_one = true;
+        event.recording_thread = t;
+      }
+
+  for (const auto& row : machine.gap)
+    for (const Picoseconds gap : row) largest_gap_ = std::max(largest_gap_, gap);
+  for (const GpuOp& op : program.ops) {
+    if (op.gap_before != gap_from_table) largest_gap_ = std::max(largest_gap_, op.gap_before);
+    if (op.distribution != no_index) random_ = true;
+  }
+
+  graph_schedules_.resize(program.graphs.size());
+  graph_is_random_.resize(program.graphs.size());
+  for (std::size_t i = 0; i < program.graphs.size(); ++i) {
+    const CudaGraph& graph = program.graphs[i];
+    graph_is_random_[i] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const CudaGraph::Node& node) {
+      return program.ops[node.op].distribution != no_index;
+    });
+    if (!graph_is_random_[i])
+      schedule_graph(
+          program, machine, graph, [&](Index node) { return program.ops[graph.nodes[node].op].duration; },
+          graph_schedules_[i]);
+  }
+}
+
+template <class Sink>
+void Simulator<Sink>::begin(std::int64_t steps) {
+  steps_target_ = steps;
+  for (std::size_t thread = 0; thread < threads_.size(); ++thread) {
+    if (steps > 0 && !program_.threads[thread].instructions.empty()) {
+      set_thread(thread, Picoseconds(0));
+    } else {
+      threads_[thread].phase = ThreadPhase::Done;
+    }
+  }
+}
+
+template <class Sink>
+void Simulator<Sink>::loop() {
+  while (!stop_ && agenda_.next_time() != Agenda::never) {
+    GPUSIM_ASSERT(agenda_.next_time() >= now_);
+    now_ = agenda_.next_time();
+    const std::size_t actor = agenda_.next_actor();
+    if (actor < streams_.size()) {
+      run_stream(actor);
+    } else {
+      run_thread(actor - streams_.size());
+    }
+  }
+  if (!stop_) check_finished();
+}
+
+template <class Sink>
+void Simulator<Sink>::check_finished() const {
+  std::string message;
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    if (threads_[i].phase != ThreadPhase::Done) message += "\n  " + waits_of_thread(i);
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (!streams_[i].queue.empty()) message += "\n  " + waits_of_stream(i);
+  if (message.empty()) return;
+  throw DeadlockError("deadlock at " + std::to_string(now_.count() / 1'000'000) + "." +
+                      std::to_string(1'000'000 + now_.count() % 1'000'000).substr(1) + " us:" + message);
+}
+
+template <class Sink>
+std::string Simulator<Sink>::waits_of_thread(std::size_t index) const {
+  const ThreadState& thread = threads_[index];
+  const Instruction& instruction = program_.threads[index].instructions[thread.pc];
+  std::string text = "host thread '" + program_.threads[index].name + "' (step " + std::to_string(thread.step) +
+                     ", instruction " + std::to_string(thread.pc) + ") ";
+  const auto stream = [&] { return "stream '" + program_.streams[instruction.stream].name + "'"; };
+  switch (instruction.call) {
+    case Call::Await: return text + "awaits signal '" + program_.signals[instruction.object] + "'";
+    case Call::SynchronizeStream: return text + "synchronizes with " + stream();
+    case Call::SynchronizeDevice: return text + "synchronizes with device " + std::to_string(instruction.object);
+    case Call::SynchronizeEvent: {
+      const bool recorded = events_[instruction.object].recording_thread != no_index;
+      return text + "synchronizes with event '" + program_.events[instruction.object] + "'" +
+             (recorded ? "" : ", which nobody records");
+    }
+    default: break;
+  }
+  if (thread.phase == ThreadPhase::QueueFull) return text + "waits for a place in the launch queue of " + stream();
+  return text + "waits for its blocking launch into " + stream();
+}
+
+template <class Sink>
+std::string Simulator<Sink>::waits_of_stream(std::size_t index) const {
+  const StreamState& stream = streams_[index];
+  const Entry& entry = stream.queue[0];
+  std::string text = "stream '" + program_.streams[index].name + "' (" + std::to_string(stream.queue.size()) +
+                     (stream.queue.size() == 1 ? " entry" : " entries") + ") waits for event ";
+  const Index instance = entry.type == Entry::Type::Wait ? entry.instance : stream.attached[0];
+  for (std::size_t event = 0; event < events_.size(); ++event)
+    if (events_[event].latest == instance)
+      return text + "'" + program_.events[event] + "'" +
+             (events_[event].recording_thread == no_index ? ", which nobody records" : "");
+  return text + "that an earlier record of it will not fire";
+}
+
+/// Explains the time after the last op and closes the books.
+template <class Sink>
+Run Simulator<Sink>::finish() {
+  Run result;
+  result.first_op_start = first_op_start_;
+  result.last_op_end = any_op_ ? busy_until_ : Picoseconds(0);
+  totals_.steps = steps_target_;
+  result.window = totals_;
+  result.window.wall = result.last_op_end - result.first_op_start;
+  for (std::size_t i = 0; i < totals_.idle.size(); ++i) result.window.idle[i] -= idle_before_first_op_[i];
+
+  std::size_t last_thread = 0;
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    if (threads_[i].end > threads_[last_thread].end) last_thread = i;
+  const Picoseconds host_end = threads_[last_thread].end;
+  if (host_end > busy_until_) {
+    attribute_host(last_thread, host_end);
+    busy_until_ = host_end;
+  }
+  totals_.wall = busy_until_;
+  GPUSIM_ASSERT(totals_.busy + totals_.idle_total() == totals_.wall);
+  result.totals = totals_;
+  result.peak_bytes = peak_;
+  result.final_bytes = allocated_;
+  result.queue_length_max = queue_length_max_;
+  return result;
+}
+
+template <class Sink>
+Run Simulator<Sink>::run(std::int64_t steps) {
+  begin(steps);
+  loop();
+  return finish();
+}
+
+template <class Sink>
+Steady Simulator<Sink>::run_steady(const SteadyOptions& options) {
+  steady_options_ = &options;
+  if (program_.threads[0].instructions.empty()) {
+    // Nothing marks a step.
+    steady_.exact = true;
+    steady_.period.steps = 1;
+    return steady_;
+  }
+  begin(std::numeric_limits<std::int64_t>::max());
+  loop();
+  GPUSIM_ASSERT(steady_.period.busy + steady_.period.idle_total() == steady_.period.wall);
+  steady_.peak_bytes = peak_;
+  return steady_;
+}
+
+Run run(const Program& program, const Machine& machine, std::int64_t steps, Timeline* timeline) {
+  check(program, machine);
+  if (timeline == nullptr) {
+    NullSink sink;
+    return Simulator<NullSink>(program, machine, sink).run(steps);
+  }
+  *timeline = Timeline{};
+  TimelineSink sink(*timeline);
+  return Simulator<TimelineSink>(program, machine, sink).run(steps);
+}
+
+Steady run_steady(const Program& program, const Machine& machine, SteadyOptions options) {
+  check(program, machine);
+  NullSink sink;
+  return Simulator<NullSink>(program, machine, sink).run_steady(options);
+}
+
+}  // namespace gpusim::engine

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event loop. Internal to the engine: users call engine.hpp. docs/engine.md has the semantics in words.
+//
+// Actors are streams and host threads; each has at most one appointment in the agenda. A host instruction costs one
+// event and a GPU op one: its end is known when it starts, so ends need no event of their own. The sink is a template
+// parameter: without a timeline nothing is paid for one.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/engine/agenda.hpp"
+#include "sim/engine/assertion.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/graph_schedule.hpp"
+#include "sim/engine/host_log.hpp"
+#include "sim/engine/ring.hpp"
+
+namespace gpusim::engine {
+
+/// Keeps nothing.
+struct NullSink {
+  Index begin_call(std::uint16_t, Index, std::int64_t, Picoseconds) { return no_index; }
+  void end_call(Index, Picoseconds) {}
+  void op(const OpRecord&) {}
+  void memory(Picoseconds, std::int64_t) {}
+};
+
+template <class Sink>
+class Simulator {
+ public:
+  Simulator(const Program& program, const Machine& machine, Sink& sink);
+
+  Run run(std::int64_t steps);
+  Steady run_steady(const SteadyOptions& options);
+
+ private:
+  /// The part of a launch that idle attribution walks back to.
+  struct Origin {
+    Picoseconds arrival{0};
+    Picoseconds call_end{0};
+    std::uint16_t thread = 0;
+  };
+
+  /// One call of Record on an event, from its call (or the first wait for it) until nobody refers to it any more.
+  struct Instance {
+    bool fired = false;  ///< `fire` is known; it may lie in the future.
+    Picoseconds fire{0};
+    Origin origin;
+    std::uint32_t references = 0;
+    std::vector<std::uint32_t> waiting_streams;
+    std::vector<std::uint32_t> waiting_threads;
+  };
+
+  struct EventState {
+    Index latest = no_index;  ///< Instance of the latest record call, or one that waits for the first.
+    bool recorded = false;
+    bool recorded_by_other_than_one = false;  ///< Records stand in several threads of the program.
+    std::uint32_t recording_thread = no_index;
+  };
+
+  struct Entry {
+    enum class Type : std::uint8_t { Op, Graph, Wait, Record };
+    Type type = Type::Op;
+    std::uint16_t attached_waits = 0;
+    Index object = no_index;    ///< Op or CUDA graph.
+    Index instance = no_index;  ///< Wait, Record.
+    Index instruction = no_index;
+    Index call = no_index;
+    std::int64_t step = 0;
+    Origin origin;
+  };
+
+  struct SyncWaiter {
+    std::uint32_t thread = 0;
+    std::uint64_t entries = 0;  ///< Released once the stream has processed so many.
+  };
+
+  struct StreamState {
+    Ring<Entry> queue;
+    Ring<Index> attached;  ///< Instances that launches in the queue carry, in order.
+    Ring<std::uint32_t> blocked_threads;
+    std::vector<SyncWaiter> waiters;
+    std::int32_t waiting = 0;  ///< Entries that hold a place in the launch queue.
+    std::uint64_t pushed = 0;
+    std::uint64_t processed = 0;
+    // The last op, for gaps and periods.
+    bool has_last = false;
+    GapClass last_class = 0;
+    std::uint16_t last_lane = 0;
+    Picoseconds last_start{0};
+    Picoseconds last_end{0};
+    Picoseconds last_min_period{0};
+    Picoseconds all_end{0};  ///< Completion of everything processed so far.
+    // What later ops must not start before: the latest event waited for, and the latest wait's own arrival.
+    Picoseconds barrier{0};
+    Picoseconds barrier_fire{0};
+    Origin barrier_origin;
+    bool has_barrier = false;
+    Picoseconds floor{0};
+    Origin floor_origin;
+    // The head of the queue.
+    bool head_taken = false;
+    Picoseconds taken_at{0};
+    bool engine_reserved = false;
+    Picoseconds reserved_duration{0};
+    // A CUDA graph that is running.
+    bool in_graph = false;
+    std::size_t next_node = 0;
+    Picoseconds graph_start{0};
+    const std::vector<ScheduledNode>* schedule = nullptr;
+    std::vector<ScheduledNode> drawn_schedule;
+  };
+
+  enum class ThreadPhase : std::uint8_t {
+    Ready,        ///< At the start of the next instruction.
+    Insert,       ///< In a launch call, about to look for a place in the queue.
+    QueueFull,    ///< Blocked there.
+    Completing,   ///< At the end of a call whose effect comes then.
+    Waiting,      ///< Blocked in a synchronisation or a blocking launch.
+    Awaiting,     ///< Blocked until a signal.
+    Done,
+  };
+
+  struct ThreadState {
+    std::size_t pc = 0;
+    std::int64_t step = 0;
+    ThreadPhase phase = ThreadPhase::Ready;
+    Index call = no_index;
+    Picoseconds call_start{0};
+    Picoseconds blocked_since{0};
+    Picoseconds completion{0};  ///< Of what it waits for, so far.
+    std::uint32_t open_waits = 0;
+    Picoseconds end{0};
+    std::vector<std::pair<std::uint16_t, Index>> attached;  ///< Stream and instance of waits that ride on a launch.
+  };
+
+  struct SignalState {
+    std::int64_t count = 0;
+    Ring<std::uint32_t> waiting_threads;
+  };
+
+  // Streams are actors 0..S-1, threads S..S+T-1.
+  std::size_t thread_actor(std::size_t thread) const { return streams_.size() + thread; }
+  void set_stream(std::size_t stream, Picoseconds when) { agenda_.set(stream, when, Agenda::Phase::Stream); }
+  void set_thread(std::size_t thread, Picoseconds when) {
+    agenda_.set(thread_actor(thread), when, Agenda::Phase::Host);
+  }
+
+  void begin(std::int64_t steps);
+  void loop();
+  void check_finished() const;
+  std::string waits_of_thread(std::size_t thread) const;
+  std::string waits_of_stream(std::size_t stream) const;
+  Run finish();
+
+  // Host.
+  void run_thread(std::size_t thread);
+  bool execute(std::size_t thread);  ///< One instruction; false if the thread blocked or has an appointment.
+  void step_boundary(std::size_t thread);
+  void put(std::size_t thread, const Instruction& instruction);
+  void insert(std::size_t thread, const Instruction& instruction, Picoseconds arrival, Picoseconds call_end);
+  void call_done(std::size_t thread, Picoseconds end);
+  void resume_waiting(std::size_t thread);
+  void wait_for_stream(std::size_t thread, std::size_t stream);
+  void log(std::size_t thread, Picoseconds start, Picoseconds end, HostState state, std::uint16_t signaller = 0) {
+    logs_[thread].add(start, end, state, busy_until_, signaller);
+  }
+  static bool takes_place(const Instruction& instruction) {
+    return instruction.call != Call::Record && !(instruction.call == Call::StreamWait && instruction.attached);
+  }
+
+  // Events.
+  Index new_instance();
+  void release(Index instance);
+  Index instance_to_record(Index event);
+  Index instance_to_wait_for(Index event, std::size_t thread);  ///< no_index: nothing to wait for.
+  void resolve(Index instance, Picoseconds fire, const Origin& origin);
+
+  // Device.
+  void settle(std::size_t stream);  ///< Makes the appointment of the head of the queue.
+  void run_stream(std::size_t stream);
+  Picoseconds take_time(const StreamState& stream, const Entry& entry) const;
+  bool pass_barrier(StreamState& stream, std::size_t index, Index instance);  ///< False: not known yet.
+  void start_op(StreamState& stream, std::size_t index, Picoseconds duration);
+  void start_graph(StreamState& stream, std::size_t index);
+  void start_node(StreamState& stream, std::size_t index);
+  void finish_entry(StreamState& stream);
+  void count_op(OpKind kind);
+  Picoseconds duration_of(const GpuOp& op, const Entry& entry, Index node) const;
+
+  // Idle time.
+  void account(Picoseconds start, Picoseconds end);
+  void attribute_start(const StreamState& stream, const Entry& entry);
+  void attribute_event(Picoseconds fire, const Origin& origin, Picoseconds to);
+  void attribute_launch(const Origin& origin, Picoseconds to);
+  void attribute_host(std::size_t thread, Picoseconds to);
+  void idle(IdleCause cause, Picoseconds amount) { totals_.idle[static_cast<std::size_t>(cause)] += amount; }
+
+  // Steady state.
+  struct Snapshot {
+    std::int64_t step = 0;
+    Picoseconds now{0};
+    Picoseconds busy_until{0};
+    Totals totals;
+  };
+  Snapshot snapshot(std::int64_t step) const;
+  static Totals difference(const Snapshot& to, const Snapshot& from);
+  void scalar_state(std::vector<std::int64_t>& state) const;
+  void full_state(std::vector<std::int64_t>& state) const;
+
+  const Program& program_;
+  const Machine& machine_;
+  Sink& sink_;
+  Agenda agenda_;
+  std::vector<StreamState> streams_;
+  std::vector<ThreadState> threads_;
+  std::vector<HostLog> logs_;
+  std::vector<EventState> events_;
+  std::vector<Instance> instances_;
+  std::vector<Index> free_instances_;
+  std::vector<SignalState> signals_;
+  std::vector<std::vector<ScheduledNode>> graph_schedules_;
+  std::vector<bool> graph_is_random_;
+  std::vector<Picoseconds> engine_free_;  ///< By device and copy engine.
+  std::vector<std::vector<std::uint32_t>> device_streams_;
+  Picoseconds largest_gap_{0};
+
+  Picoseconds now_{0};
+  std::int64_t steps_target_ = 1;
+  bool stop_ = false;
+  bool random_ = false;
+
+  Totals totals_;
+  Picoseconds busy_until_{0};
+  bool any_op_ = false;
+  Picoseconds first_op_start_{0};
+  std::array<Picoseconds, idle_cause_count> idle_before_first_op_{};
+  std::int64_t allocated_ = 0;
+  std::int64_t peak_ = 0;
+  std::int32_t queue_length_max_ = 0;
+  std::int64_t instructions_executed_ = 0;
+
+  // Of run_steady.
+  const SteadyOptions* steady_options_ = nullptr;
+  Steady steady_;
+  Snapshot saved_;  ///< The boundary whose state is kept in saved_state_.
+  std::size_t saved_scalars_ = 0;
+  std::vector<std::int64_t> saved_state_;
+  std::vector<std::int64_t> scratch_state_;
+  Snapshot warm_;       ///< At the last power of two of steps but one,
+  Snapshot next_warm_;  ///< and at the last.
+};
+
+}  // namespace gpusim::engine

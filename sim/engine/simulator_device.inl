@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulator: what streams do, and where idle time goes. Included by engine.cpp.
+
+namespace gpusim::engine {
+
+/// When the stream can take the entry at its head: it has arrived, what comes before is far enough, and all waits
+/// that stand before it are over.
+template <class Sink>
+Picoseconds Simulator<Sink>::take_time(const StreamState& stream, const Entry& entry) const {
+  Picoseconds time = std::max({now_, entry.origin.arrival, stream.floor});
+  if (entry.type == Entry::Type::Wait) return std::max(time, stream.all_end);
+  time = std::max(time, stream.barrier);
+  if (!stream.has_last) return time;
+  Picoseconds gap;
+  if (entry.type == Entry::Type::Graph) {
+    gap = machine_.gap[stream.last_class][machine_.graph_class];
+  } else {
+    const GpuOp& op = program_.ops[entry.object];
+    gap = op.gap_before == gap_from_table ? machine_.gap[stream.last_class][op.gap_class] : op.gap_before;
+  }
+  return std::max({time, stream.last_end + gap, stream.last_start, stream.last_start + stream.last_min_period});
+}
+
+template <class Sink>
+void Simulator<Sink>::settle(std::size_t index) {
+  StreamState& stream = streams_[index];
+  while (!stream.queue.empty()) {
+    const Entry& entry = stream.queue.front();
+    if (entry.type != Entry::Type::Record) {
+      set_stream(index, take_time(stream, entry));
+      return;
+    }
+    // Its time is known as soon as it is at the head; nothing is gained by waiting for it.
+    const Picoseconds fire = std::max(entry.origin.arrival, stream.all_end);
+    stream.all_end = fire;
+    const Index instance = entry.instance;
+    const Origin origin = entry.origin;
+    finish_entry(stream);
+    resolve(instance, fire, origin);
+  }
+  agenda_.clear(index);
+}
+
+template <class Sink>
+void Simulator<Sink>::run_stream(std::size_t index) {
+  StreamState& stream = streams_[index];
+  if (stream.in_graph) {
+    start_node(stream, index);
+    return;
+  }
+  if (!stream.head_taken) {
+    stream.head_taken = true;
+    stream.taken_at = now_;
+    --stream.waiting;
+    if (!stream.blocked_threads.empty()) {
+      // One place is free: the thread that has waited longest writes its entry now.
+      const std::uint32_t thread = stream.blocked_threads.front();
+      stream.blocked_threads.pop_front();
+      ThreadState& state = threads_[thread];
+      const Instruction& instruction = program_.threads[thread].instructions[state.pc];
+      const Picoseconds rest = instruction.duration - std::min(instruction.duration, instruction.latency);
+      const Picoseconds late = std::max(Picoseconds(0), instruction.latency - instruction.duration);
+      log(thread, state.blocked_since, now_, HostState::QueueFull);
+      log(thread, now_, now_ + rest, HostState::Working);
+      totals_.host_blocked_queue += now_ - state.blocked_since;
+      insert(thread, instruction, std::max(state.call_start + instruction.latency, now_ + late), now_ + rest);
+    }
+  }
+  Entry& entry = stream.queue.front();  // Not before: a thread that was blocked may have grown the queue.
+  if (entry.type == Entry::Type::Wait) {
+    if (!pass_barrier(stream, index, entry.instance)) return;
+    stream.all_end = std::max({stream.all_end, stream.taken_at, stream.barrier_fire});
+    stream.floor = std::max(stream.floor, stream.taken_at);
+    stream.floor_origin = entry.origin;
+    finish_entry(stream);
+    settle(index);
+    return;
+  }
+  while (entry.attached_waits > 0) {
+    if (!pass_barrier(stream, index, stream.attached.front())) return;
+    stream.attached.pop_front();
+    --entry.attached_waits;
+  }
+  if (stream.barrier > now_) {
+    set_stream(index, stream.barrier);
+    return;
+  }
+  if (entry.type == Entry::Type::Graph) {
+    start_graph(stream, index);
+    return;
+  }
+  const GpuOp& op = program_.ops[entry.object];
+  if (op.copy_engine == CopyEngine::None) {
+    start_op(stream, index, duration_of(op, entry, 0));
+    return;
+  }
+  if (stream.engine_reserved) {
+    stream.engine_reserved = false;
+    start_op(stream, index, stream.reserved_duration);
+    return;
+  }
+  const auto device = static_cast<std::size_t>(program_.streams[index].device);
+  Picoseconds& free = engine_free_[device * copy_engine_count + static_cast<std::size_t>(op.copy_engine)];
+  const Picoseconds start = std::max(now_, free);
+  const Picoseconds duration = duration_of(op, entry, 0);
+  free = start + duration;
+  if (start > now_) {
+    stream.engine_reserved = true;
+    stream.reserved_duration = duration;
+    set_stream(index, start);
+    return;
+  }
+  start_op(stream, index, duration);
+}
+
+/// Makes later ops of the stream wait for `index`. False if its time is not known yet: the stream is woken then.
+template <class Sink>
+bool Simulator<Sink>::pass_barrier(StreamState& stream, std::size_t stream_index, Index index) {
+  Instance& instance = instances_[index];
+  if (!instance.fired) {
+    instance.waiting_streams.push_back(static_cast<std::uint32_t>(stream_index));
+    agenda_.clear(stream_index);
+    return false;
+  }
+  const Picoseconds barrier = instance.fire + machine_.event_latency;
+  if (!stream.has_barrier || barrier >= stream.barrier) {
+    stream.has_barrier = true;
+    stream.barrier = barrier;
+    stream.barrier_fire = instance.fire;
+    stream.barrier_origin = instance.origin;
+  }
+  release(index);
+  return true;
+}
+
+template <class Sink>
+void Simulator<Sink>::start_op(StreamState& stream, std::size_t index, Picoseconds duration) {
+  const Entry& entry = stream.queue.front();
+  const GpuOp& op = program_.ops[entry.object];
+  const Picoseconds end = now_ + duration;
+  attribute_start(stream, entry);
+  account(now_, end);
+  count_op(op.kind);
+  const bool overlaps = stream.has_last && now_ < stream.last_end;
+  const auto lane = static_cast<std::uint16_t>(overlaps ? 1 - std::min<int>(stream.last_lane, 1) : 0);
+  sink_.op({.start = now_,
+            .end = end,
+            .op = entry.object,
+            .call = entry.call,
+            .node = no_index,
+            .stream = static_cast<std::uint16_t>(index),
+            .lane = lane});
+  stream.has_last = true;
+  stream.last_class = op.gap_class;
+  stream.last_lane = lane;
+  stream.last_start = now_;
+  stream.last_end = std::max(stream.last_end, end);
+  stream.last_min_period = op.min_period;
+  stream.all_end = std::max(stream.all_end, end);
+  finish_entry(stream);
+  settle(index);
+}
+
+template <class Sink>
+void Simulator<Sink>::start_graph(StreamState& stream, std::size_t index) {
+  const Entry& entry = stream.queue.front();
+  stream.in_graph = true;
+  stream.next_node = 0;
+  stream.graph_start = now_;
+  if (graph_is_random_[entry.object]) {
+    const CudaGraph& graph = program_.graphs[entry.object];
+    schedule_graph(
+        program_, machine_, graph,
+        [&](Index node) { return duration_of(program_.ops[graph.nodes[node].op], entry, node); },
+        stream.drawn_schedule);
+    stream.schedule = &stream.drawn_schedule;
+  } else {
+    stream.schedule = &graph_schedules_[entry.object];
+  }
+  start_node(stream, index);
+}
+
+template <class Sink>
+void Simulator<Sink>::start_node(StreamState& stream, std::size_t index) {
+  const Entry& entry = stream.queue.front();
+  const CudaGraph& graph = program_.graphs[entry.object];
+  const ScheduledNode& scheduled = (*stream.schedule)[stream.next_node];
+  const Index op_index = graph.nodes[scheduled.node].op;
+  const Picoseconds end = stream.graph_start + scheduled.end;
+  if (stream.next_node == 0) {
+    attribute_start(stream, entry);
+  } else if (now_ > busy_until_) {
+    // What the node waited for has ended: the time since is the gap between nodes.
+    idle(IdleCause::Gap, now_ - busy_until_);
+  }
+  account(now_, end);
+  count_op(program_.ops[op_index].kind);
+  sink_.op({.start = now_,
+            .end = end,
+            .op = op_index,
+            .call = entry.call,
+            .node = scheduled.node,
+            .stream = static_cast<std::uint16_t>(index),
+            .lane = scheduled.lane});
+  stream.all_end = std::max(stream.all_end, end);
+  stream.last_end = std::max(stream.last_end, end);
+  if (++stream.next_node < stream.schedule->size()) {
+    set_stream(index, stream.graph_start + (*stream.schedule)[stream.next_node].start);
+    return;
+  }
+  stream.in_graph = false;
+  stream.has_last = true;
+  stream.last_class = machine_.graph_class;
+  stream.last_lane = 0;
+  stream.last_start = stream.graph_start;
+  stream.last_min_period = Picoseconds(0);
+  finish_entry(stream);
+  settle(index);
+}
+
+/// Removes the head of the queue and wakes the threads that waited for it.
+template <class Sink>
+void Simulator<Sink>::finish_entry(StreamState& stream) {
+  stream.queue.pop_front();
+  stream.head_taken = false;
+  ++stream.processed;
+  if (stream.waiters.empty()) return;
+  auto kept = stream.waiters.begin();
+  for (const SyncWaiter& waiter : stream.waiters) {
+    if (waiter.entries > stream.processed) {
+      *kept++ = waiter;
+      continue;
+    }
+    ThreadState& state = threads_[waiter.thread];
+    state.completion = std::max(state.completion, stream.all_end);
+    if (--state.open_waits == 0) resume_waiting(waiter.thread);
+  }
+  stream.waiters.erase(kept, stream.waiters.end());
+}
+
+template <class Sink>
+void Simulator<Sink>::count_op(OpKind kind) {
+  switch (kind) {
+    case OpKind::Kernel: ++totals_.counts.kernels; break;
+    case OpKind::Memcpy: ++totals_.counts.memcpys; break;
+    case OpKind::Memset: ++totals_.counts.memsets; break;
+  }
+}
+
+template <class Sink>
+Picoseconds Simulator<Sink>::duration_of(const GpuOp& op, const Entry& entry, Index node) const {
+  if (op.distribution == no_index) return op.duration;
+  const std::uint64_t where = (static_cast<std::uint64_t>(entry.origin.thread) << 32) | entry.instruction;
+  return draw(program_.distributions[op.distribution],
+              mix(program_.seed, static_cast<std::uint64_t>(entry.step), where, node));
+}
+
+/// Adds one op to the union of busy time. Ops come in order of start.
+template <class Sink>
+void Simulator<Sink>::account(Picoseconds start, Picoseconds end) {
+  if (!any_op_) {
+    any_op_ = true;
+    first_op_start_ = start;
+    idle_before_first_op_ = totals_.idle;
+  }
+  totals_.op_sum += end - start;
+  const Picoseconds from = std::max(start, busy_until_);
+  if (end > from) totals_.busy += end - from;
+  busy_until_ = std::max({busy_until_, start, end});
+}
+
+/// Explains the idle time that ends now with the start of the op at the head of `stream`: what bound it?
+template <class Sink>
+void Simulator<Sink>::attribute_start(const StreamState& stream, const Entry& entry) {
+  if (now_ <= busy_until_) return;
+  if (stream.has_barrier && stream.barrier == now_) {
+    attribute_event(stream.barrier_fire, stream.barrier_origin, now_);
+  } else if (entry.origin.arrival == now_) {
+    attribute_launch(entry.origin, now_);
+  } else if (stream.floor == now_) {
+    attribute_launch(stream.floor_origin, now_);
+  } else {
+    // The previous op of the stream ended no later than the last one of all: all of it is gap.
+    idle(IdleCause::Gap, now_ - busy_until_);
+  }
+}
+
+template <class Sink>
+void Simulator<Sink>::attribute_event(Picoseconds fire, const Origin& origin, Picoseconds to) {
+  const Picoseconds from = std::max(busy_until_, fire);
+  idle(IdleCause::Event, to - from);
+  if (from == busy_until_) return;
+  // Nothing ran before the event fired either. If its record was late, so was the host.
+  if (origin.arrival == fire) {
+    attribute_launch(origin, from);
+  } else {
+    idle(IdleCause::Event, from - busy_until_);
+  }
+}
+
+template <class Sink>
+void Simulator<Sink>::attribute_launch(const Origin& origin, Picoseconds to) {
+  const Picoseconds from = std::clamp(origin.call_end, busy_until_, to);
+  idle(IdleCause::LaunchLatency, to - from);
+  attribute_host(origin.thread, from);
+}
+
+/// Walks back through what `thread` did from `to` to the end of the last op.
+template <class Sink>
+void Simulator<Sink>::attribute_host(std::size_t thread, Picoseconds to) {
+  std::size_t at = logs_[thread].segments().size();
+  while (to > busy_until_) {
+    const Ring<HostSegment>& segments = logs_[thread].segments();
+    while (at > 0 && segments[at - 1].start >= to) --at;
+    GPUSIM_ASSERT(at > 0 && segments[at - 1].end >= to);
+    const HostSegment& segment = segments[at - 1];
+    if (segment.state == HostState::Awaiting) {
+      thread = segment.signaller;
+      at = logs_[thread].segments().size();
+      continue;
+    }
+    const Picoseconds from = std::max(busy_until_, segment.start);
+    switch (segment.state) {
+      case HostState::Working: idle(IdleCause::Dispatch, to - from); break;
+      case HostState::Input: idle(IdleCause::Input, to - from); break;
+      case HostState::Synchronizing: idle(IdleCause::Synchronization, to - from); break;
+      // A full queue on an idle device: the head of that queue waits for an event.
+      case HostState::QueueFull: idle(IdleCause::Event, to - from); break;
+      case HostState::Awaiting: break;
+    }
+    to = from;
+  }
+}
+
+}  // namespace gpusim::engine

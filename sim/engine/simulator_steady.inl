@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulator: finding the step that repeats. Included by engine.cpp.
+//
+// At every boundary of a step of the first thread the whole state of the machine is written down relative to now:
+// what the future depends on, and nothing else. Two equal states mean that everything between them repeats for ever.
+// Brent's method finds the repetition with one kept state: it is replaced at boundaries 1, 2, 4, 8, ...
+
+namespace gpusim::engine {
+
+template <class Sink>
+void Simulator<Sink>::step_boundary(std::size_t thread) {
+  if (steady_options_ == nullptr) return;
+  const std::int64_t step = threads_[thread].step;
+  if (program_.ops.empty() && now_ > busy_until_) {
+    // Nothing will ever run on the device: explain its idle time here.
+    attribute_host(thread, now_);
+    busy_until_ = now_;
+  }
+  if (!random_) {
+    scratch_state_.clear();
+    scalar_state(scratch_state_);
+    const std::size_t scalars = scratch_state_.size();
+    if (saved_.step > 0 && scalars == saved_scalars_ &&
+        std::equal(scratch_state_.begin(), scratch_state_.end(), saved_state_.begin())) {
+      full_state(scratch_state_);
+      if (scratch_state_ == saved_state_) {
+        steady_.exact = true;
+        steady_.period = difference(snapshot(step), saved_);
+        steady_.warmup_steps = saved_.step;
+        stop_ = true;
+        return;
+      }
+    }
+    if (std::has_single_bit(static_cast<std::uint64_t>(step))) {
+      scratch_state_.resize(scalars);
+      full_state(scratch_state_);
+      saved_state_ = scratch_state_;
+      saved_scalars_ = scalars;
+      saved_ = snapshot(step);
+    }
+  }
+  if (std::has_single_bit(static_cast<std::uint64_t>(step))) {
+    warm_ = next_warm_;
+    next_warm_ = snapshot(step);
+  }
+  const bool enough = step >= 16 && instructions_executed_ >= steady_options_->instructions_max;
+  if (!enough && step < steady_options_->steps_max) return;
+  // Not repeated: the mean, without the first quarter or more, since warm-up belongs to nobody's steady step. It is
+  // taken from the end of the device's work to the end of its work: all of that time is explained.
+  Snapshot from = warm_;
+  Snapshot to = snapshot(step);
+  from.now = from.busy_until;
+  to.now = to.busy_until;
+  steady_.exact = false;
+  steady_.period = difference(to, from);
+  steady_.warmup_steps = from.step;
+  stop_ = true;
+}
+
+template <class Sink>
+typename Simulator<Sink>::Snapshot Simulator<Sink>::snapshot(std::int64_t step) const {
+  return {.step = step, .now = now_, .busy_until = busy_until_, .totals = totals_};
+}
+
+template <class Sink>
+Totals Simulator<Sink>::difference(const Snapshot& to, const Snapshot& from) {
+  Totals result = to.totals;
+  const Totals& before = from.totals;
+  result.steps = to.step - from.step;
+  result.wall = to.now - from.now;
+  result.busy -= before.busy;
+  result.op_sum -= before.op_sum;
+  for (std::size_t i = 0; i < result.idle.size(); ++i) result.idle[i] -= before.idle[i];
+  result.host_work -= before.host_work;
+  result.host_blocked -= before.host_blocked;
+  result.host_blocked_queue -= before.host_blocked_queue;
+  result.counts.kernels -= before.counts.kernels;
+  result.counts.memcpys -= before.counts.memcpys;
+  result.counts.memsets -= before.counts.memsets;
+  result.counts.kernel_launches -= before.counts.kernel_launches;
+  result.counts.cuda_graph_launches -= before.counts.cuda_graph_launches;
+  result.counts.synchronizations -= before.counts.synchronizations;
+  return result;
+}
+
+namespace {
+
+class StateWriter {
+ public:
+  StateWriter(std::vector<std::int64_t>& state, Picoseconds now) : state_(state), now_(now) {}
+  void add(std::int64_t value) { state_.push_back(value); }
+  /// A time that matters only while it is later than `from` now.
+  void add_time(Picoseconds time, Picoseconds from = Picoseconds(0)) {
+    state_.push_back(std::max((time - now_).count(), from.count()));
+  }
+
+ private:
+  std::vector<std::int64_t>& state_;
+  Picoseconds now_;
+};
+
+}  // namespace
+
+/// The cheap part: if it differs, the rest need not be looked at.
+template <class Sink>
+void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {
+  StateWriter out(state, now_);
+  out.add(allocated_);
+  out.add_time(busy_until_, Picoseconds::min());
+  for (const StreamState& stream : streams_) {
+    out.add(static_cast<std::int64_t>(stream.queue.size()));
+    out.add(stream.waiting);
+    out.add_time(stream.last_end, -largest_gap_);
+  }
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    const ThreadState& thread = threads_[i];
+    out.add(static_cast<std::int64_t>(thread.phase));
+    out.add(static_cast<std::int64_t>(thread.pc % std::max<std::size_t>(1, program_.threads[i].instructions.size())));
+    const Picoseconds next = agenda_.time_of(thread_actor(i));
+    out.add(next == Agenda::never ? -1 : (next - now_).count());
+  }
+}
+
+template <class Sink>
+void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
+  StateWriter out(state, now_);
+  // Instances are told apart by the order in which this walk meets them.
+  std::vector<Index> met;
+  const auto add_instance = [&](Index index) {
+    if (index == no_index) {
+      out.add(-1);
+      return;
+    }
+    const auto found = std::find(met.begin(), met.end(), index);
+    out.add(found - met.begin());
+    if (found != met.end()) return;
+    met.push_back(index);
+    const Instance& instance = instances_[index];
+    out.add(instance.fired ? 1 : 0);
+    if (!instance.fired) return;
+    // Long past fires are all alike. Idle time is walked back to the last op's end and no further.
+    const Picoseconds horizon = std::min(Picoseconds(0), busy_until_ - now_) - machine_.event_latency;
+    out.add_time(instance.fire, horizon);
+    out.add_time(instance.origin.arrival, horizon);
+    out.add_time(instance.origin.call_end, horizon);
+    out.add(instance.origin.thread);
+  };
+  const Picoseconds open_idle = std::min(Picoseconds(0), busy_until_ - now_);
+  for (const EventState& event : events_) {
+    out.add(event.recorded ? 1 : 0);
+    add_instance(event.latest);
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const StreamState& stream = streams_[i];
+    out.add(stream.has_last ? 1 : 0);
+    const bool gap_may_bind = stream.last_end - now_ > -largest_gap_;
+    out.add(gap_may_bind ? stream.last_class : -1);
+    out.add_time(std::max(stream.last_start, stream.last_start + stream.last_min_period));
+    out.add_time(stream.all_end);
+    out.add_time(stream.barrier, open_idle);
+    out.add_time(stream.floor, open_idle);
+    out.add(stream.head_taken ? 1 : 0);
+    out.add(stream.engine_reserved ? stream.reserved_duration.count() : -1);
+    out.add(stream.in_graph ? static_cast<std::int64_t>(stream.next_node) : -1);
+    const Picoseconds next = agenda_.time_of(i);
+    out.add(next == Agenda::never ? -1 : (next - now_).count());
+    for (std::size_t j = 0; j < stream.queue.size(); ++j) {
+      const Entry& entry = stream.queue[j];
+      out.add(static_cast<std::int64_t>(entry.type));
+      out.add(entry.object == no_index ? -1 : static_cast<std::int64_t>(entry.object));
+      out.add(entry.attached_waits);
+      out.add_time(entry.origin.arrival, open_idle);
+      out.add_time(entry.origin.call_end, open_idle);
+      out.add(entry.origin.thread);
+      add_instance(entry.instance);
+    }
+    for (std::size_t j = 0; j < stream.attached.size(); ++j) add_instance(stream.attached[j]);
+    for (std::size_t j = 0; j < stream.blocked_threads.size(); ++j) out.add(stream.blocked_threads[j]);
+    for (const SyncWaiter& waiter : stream.waiters) {
+      out.add(waiter.thread);
+      out.add(static_cast<std::int64_t>(waiter.entries - stream.processed));
+    }
+  }
+  for (const ThreadState& thread : threads_) {
+    if (thread.phase == ThreadPhase::Ready || thread.phase == ThreadPhase::Done) continue;
+    out.add_time(thread.call_start, Picoseconds::min());
+    out.add_time(thread.blocked_since, Picoseconds::min());
+    out.add_time(thread.completion, Picoseconds::min());
+    out.add(thread.open_waits);
+  }
+  for (const ThreadState& thread : threads_)
+    for (const auto& [stream, instance] : thread.attached) {
+      out.add(stream);
+      add_instance(instance);
+    }
+  for (const SignalState& signal : signals_) {
+    out.add(signal.count);
+    for (std::size_t j = 0; j < signal.waiting_threads.size(); ++j) out.add(signal.waiting_threads[j]);
+  }
+  for (const Picoseconds free : engine_free_) out.add_time(free);
+  // What the open idle time will be explained with.
+  for (const HostLog& log : logs_)
+    for (std::size_t j = 0; j < log.segments().size(); ++j) {
+      const HostSegment& segment = log.segments()[j];
+      if (segment.end <= busy_until_) continue;
+      out.add_time(std::max(segment.start, busy_until_), Picoseconds::min());
+      out.add_time(segment.end, Picoseconds::min());
+      out.add(static_cast<std::int64_t>(segment.state));
+      out.add(segment.signaller);
+    }
+}
+
+}  // namespace gpusim::engine
