@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU and a host as data. Files of configs/hardware and configs/hosts hold them, sim/config/hardware_reader
+// reads them; nothing here knows where a spec came from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/hardware/launch_model.hpp"
+#include "models/units/quantity.hpp"
+
+namespace gpusim {
+
+/// Number formats that hardware has rates for. Tf32 is fp32 data multiplied on tensor cores.
+enum class Dtype : std::uint8_t { Fp64, Fp32, Tf32, Bf16, Fp16, Fp8, Fp4, Int8, Int4 };
+inline constexpr int dtype_count = 9;
+
+/// "fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4".
+std::string_view name(Dtype dtype);
+std::optional<Dtype> find_dtype(std::string_view name);
+/// Space that one element takes in memory, in bits: 64, 32, 32, 16, 16, 8, 4, 8, 4.
+int bits(Dtype dtype);
+
+enum class Vendor : std::uint8_t { Nvidia, Amd };
+std::string_view name(Vendor vendor);
+
+/// Dense peak of matrix products (multiply-adds counted as two) per dtype: never with structured sparsity.
+/// fp32 is the rate of the vector units, fp64 that of the tensor cores where there are any for it.
+class PeakTable {
+ public:
+  std::optional<FlopsPerSecond> find(Dtype dtype) const { return rates_[static_cast<std::size_t>(dtype)]; }
+  void set(Dtype dtype, FlopsPerSecond rate) { rates_[static_cast<std::size_t>(dtype)] = rate; }
+  bool empty() const;
+  bool operator==(const PeakTable&) const = default;
+
+ private:
+  std::array<std::optional<FlopsPerSecond>, dtype_count> rates_{};
+};
+
+struct MemorySpec {
+  Bytes capacity{0};
+  BytesPerSecond bandwidth{0};
+  bool operator==(const MemorySpec&) const = default;
+};
+
+/// Pinned copies over the link between host and device; one rate per direction.
+struct HostLinkSpec {
+  BytesPerSecond host_to_device{0};
+  BytesPerSecond device_to_host{0};
+  bool operator==(const HostLinkSpec&) const = default;
+};
+
+struct CopySpec {
+  Picoseconds latency{0};              ///< Duration of a copy of a few bytes.
+  BytesPerSecond device_to_device{0};  ///< Bytes read plus bytes written.
+  bool operator==(const CopySpec&) const = default;
+};
+
+struct GpuSpec {
+  std::string key;   ///< What scenarios call it: "h200".
+  std::string name;  ///< For people: "NVIDIA H200 SXM".
+  Vendor vendor = Vendor::Nvidia;
+  std::vector<std::string> aliases;  ///< Parts of device names as profilers print them.
+  std::int32_t sms = 0;              ///< Streaming multiprocessors or compute units.
+  Hertz clock{0};                    ///< Highest.
+  Bytes l2{0};                       ///< Last cache before the memory.
+  MemorySpec memory;
+  PeakTable peak;
+  HostLinkSpec host_link;
+  CopySpec copy;
+  LaunchSpec launch;
+
+  bool operator==(const GpuSpec&) const = default;
+};
+
+/// A dtype that the device has no rate for. The message names those it has.
+class NoPeakError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// Dense peak for `dtype`. Throws NoPeakError.
+FlopsPerSecond peak(const GpuSpec& gpu, Dtype dtype);
+
+/// Arithmetic intensity in FLOP per byte of memory traffic above which a kernel is bound by arithmetic:
+/// peak / bandwidth. Throws NoPeakError.
+double ridge_point(const GpuSpec& gpu, Dtype dtype);
+
+/// Duration of a copy over the host link or within the device, as a profiler shows it: latency + bytes /
+/// rate.
+Picoseconds host_to_device_time(const GpuSpec& gpu, Bytes bytes);
+Picoseconds device_to_host_time(const GpuSpec& gpu, Bytes bytes);
+/// Reads and writes `bytes` each.
+Picoseconds device_to_device_time(const GpuSpec& gpu, Bytes bytes);
+
+/// The length of the longest alias that is part of `device_name`, or 0 if none is. Among several devices the
+/// one with the longest match is meant ("NVIDIA H100 PCIe" is not the "NVIDIA H100").
+std::size_t alias_match(const GpuSpec& gpu, std::string_view device_name);
+
+/// Everything that is impossible in `gpu`; empty if it can be simulated.
+std::vector<SpecProblem> problems(const GpuSpec& gpu);
+
+/// In which mode the framework runs an op: forward without or with recording for backward, or in backward.
+enum class HostOpMode : std::uint8_t { NoGrad, Grad, Backward };
+
+/// CPU time of one framework op, launch calls included, per mode. `backward` is the whole backward step of
+/// the op.
+struct HostOpCost {
+  Picoseconds no_grad{0};
+  std::optional<Picoseconds> grad;      ///< Absent: as no_grad.
+  std::optional<Picoseconds> backward;  ///< Absent: unknown.
+  bool operator==(const HostOpCost&) const = default;
+};
+
+struct HostSpec {
+  std::string key;   ///< "xeon-h200-cloud".
+  std::string name;  ///< For people.
+  double speed = 1;  ///< The costs below are divided by it.
+  std::map<std::string, HostOpCost, std::less<>> ops;
+  std::optional<HostOpCost> default_op;  ///< For ops that are not listed.
+
+  bool operator==(const HostSpec&) const = default;
+};
+
+/// An op whose cost the host file does not give. The message names the known ones.
+class NoHostOpError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// `time` as measured with speed 1, on this host.
+Picoseconds scaled(const HostSpec& host, Picoseconds time);
+
+/// CPU time of `op` on this host; `default_op` where it is not listed. Throws NoHostOpError if there is none,
+/// and for a backward whose cost is unknown.
+Picoseconds op_time(const HostSpec& host, std::string_view op, HostOpMode mode);
+
+/// Everything that is impossible in `host`.
+std::vector<SpecProblem> problems(const HostSpec& host);
+
+}  // namespace gpusim
