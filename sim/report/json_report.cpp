@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "sim/report/format.hpp"
+#include "sim/report/metrics.hpp"
+#include "sim/report/report.hpp"
+
+namespace gpusim::report {
+namespace {
+
+/// Writes indented JSON. Numbers are handed over as text, since no double holds all picoseconds.
+class JsonText {
+ public:
+  void open(char bracket) {
+    before_value();
+    text_ += bracket;
+    empty_ = true;
+    ++depth_;
+  }
+  void close(char bracket) {
+    --depth_;
+    if (!empty_) new_line();
+    text_ += bracket;
+    empty_ = false;
+  }
+  void key(std::string_view name) {
+    separate();
+    text_ += json_string(name);
+    text_ += ": ";
+    after_key_ = true;
+  }
+  void raw(std::string_view value) {
+    before_value();
+    text_ += value;
+  }
+  void string(std::string_view value) { raw(json_string(value)); }
+  void value(const Value& v) {
+    std::visit(
+        [this](const auto& x) {
+          using T = std::decay_t<decltype(x)>;
+          if constexpr (std::is_same_v<T, std::monostate>)
+            raw("null");
+          else if constexpr (std::is_same_v<T, bool>)
+            raw(x ? "true" : "false");
+          else if constexpr (std::is_same_v<T, std::int64_t>)
+            raw(std::to_string(x));
+          else if constexpr (std::is_same_v<T, double>)
+            raw(exact_number(x));
+          else if constexpr (std::is_same_v<T, std::string>)
+            string(x);
+          else
+            raw(exact_microseconds(x));
+        },
+        v);
+  }
+  void member(std::string_view name, const Value& v) {
+    key(name);
+    value(v);
+  }
+  std::string take() {
+    text_ += '\n';
+    return std::move(text_);
+  }
+
+ private:
+  void separate() {
+    if (!empty_) text_ += ',';
+    empty_ = false;
+    new_line();
+  }
+  void before_value() {
+    if (after_key_)
+      after_key_ = false;
+    else if (depth_ > 0)
+      separate();
+    empty_ = false;
+  }
+  void new_line() {
+    text_ += '\n';
+    text_.append(static_cast<std::size_t>(depth_), ' ');
+  }
+
+  std::string text_;
+  int depth_ = 0;
+  bool empty_ = true;
+  bool after_key_ = false;
+};
+
+/// Fields come flat; those that share what stands before the dot are one object.
+void write_fields(JsonText& json, const std::vector<Field>& all) {
+  std::string open;
+  for (const Field& field : all) {
+    const std::size_t dot = field.path.find('.');
+    const std::string group = dot == std::string::npos ? "" : field.path.substr(0, dot);
+    if (group != open) {
+      if (!open.empty()) json.close('}');
+      if (!group.empty()) {
+        json.key(group);
+        json.open('{');
+      }
+      open = group;
+    }
+    json.member(dot == std::string::npos ? field.path : field.path.substr(dot + 1), field.value);
+  }
+  if (!open.empty()) json.close('}');
+}
+
+const char* name(Bound bound) {
+  switch (bound) {
+    case Bound::Compute:
+      return "compute";
+    case Bound::Memory:
+      return "memory";
+    case Bound::Overhead:
+      return "overhead";
+    case Bound::Unknown:
+      break;
+  }
+  return nullptr;
+}
+
+const char* kind_name(engine::OpKind kind) {
+  switch (kind) {
+    case engine::OpKind::Kernel:
+      return "kernel";
+    case engine::OpKind::Memcpy:
+      return "memcpy";
+    case engine::OpKind::Memset:
+      return "memset";
+  }
+  return "kernel";
+}
+
+Value share_or_unknown(const std::optional<double>& share) {
+  return share ? Value(*share) : Value();
+}
+
+constexpr std::size_t kernels_listed = 20;
+
+void write_kernels(JsonText& json, const KernelRanking& ranking) {
+  json.key("top_kernels");
+  json.open('[');
+  for (std::size_t i = 0; i < ranking.kernels.size() && i < kernels_listed; ++i) {
+    const RankedKernel& kernel = ranking.kernels[i];
+    json.open('{');
+    json.member("name", kernel.name);
+    json.member("kind", std::string(kind_name(kernel.kind)));
+    json.member("group",
+                std::string(kernel.kind == engine::OpKind::Kernel ? group_name(kernel.group) : "copy"));
+    json.member("count", ranking.per_step(static_cast<double>(kernel.count)));
+    json.member("total_us", ranking.per_step(kernel.total));
+    json.member("mean_us", kernel.mean());
+    json.member("compute_share", share_or_unknown(kernel.compute_share));
+    json.member("memory_share", share_or_unknown(kernel.memory_share));
+    const char* bound = name(kernel.bound);
+    json.member("regime", bound ? Value(std::string(bound)) : Value());
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_strings(JsonText& json, std::string_view key, const std::vector<std::string>& strings) {
+  json.key(key);
+  json.open('[');
+  for (const std::string& s : strings) json.string(s);
+  json.close(']');
+}
+
+void write_run(JsonText& json, const VariantResult& result) {
+  const KernelRanking ranking = rank_kernels(result);
+  json.open('{');
+  write_fields(json, fields(metrics(result, ranking)));
+  json.key("one_cuda_graph");
+  if (result.one_cuda_graph) {
+    json.open('{');
+    json.member("step_time_us", result.one_cuda_graph->step_time);
+    json.member("gpu_utilization", result.one_cuda_graph->gpu_utilization);
+    json.close('}');
+  } else {
+    json.raw("null");
+  }
+  write_strings(json, "cuda_graphs_cut_by", result.cuda_graphs_cut_by);
+  json.key("trace");
+  if (const auto& trace = result.trace) {
+    json.open('{');
+    json.member("wall_us", trace->traced_wall);
+    json.member("busy_us", trace->traced_busy);
+    json.member("start_error_median_us", trace->start_error_median);
+    json.member("start_error_p90_us", trace->start_error_p90);
+    json.member("start_error_max_us", trace->start_error_max);
+    json.member("kernels", trace->kernels);
+    json.member("unlinked_ops", trace->unlinked_ops);
+    json.close('}');
+  } else {
+    json.raw("null");
+  }
+  write_kernels(json, ranking);
+  write_strings(json, "notes", result.notes);
+  json.close('}');
+}
+
+void write_expectation(JsonText& json, const ExpectationResult& expectation) {
+  json.open('{');
+  json.member("path", expectation.path);
+  json.member("expected", expectation.expected);
+  json.member("actual", expectation.actual);
+  json.member("pass", expectation.pass);
+  json.member("relation", expectation.relation);
+  if (!expectation.within.empty()) json.member("within", expectation.within);
+  if (!expectation.relative_to.empty()) json.member("relative_to", expectation.relative_to);
+  if (!expectation.where.empty()) json.member("where", expectation.where);
+  json.close('}');
+}
+
+}  // namespace
+
+std::string to_json(const std::vector<ScenarioReport>& reports, std::string_view version) {
+  JsonText json;
+  json.open('{');
+  json.member("gpusim", std::string(version));
+  json.key("scenarios");
+  json.open('[');
+  for (const ScenarioReport& report : reports) {
+    json.open('{');
+    json.member("scenario", report.scenario);
+    json.member("file", report.file);
+    json.key("runs");
+    json.open('[');
+    for (const VariantResult& variant : report.variants) write_run(json, variant);
+    json.close(']');
+    json.key("expectations");
+    json.open('[');
+    for (const ExpectationResult& expectation : report.expectations) write_expectation(json, expectation);
+    json.close(']');
+    json.close('}');
+  }
+  json.close(']');
+  json.close('}');
+  return json.take();
+}
+
+}  // namespace gpusim::report

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/report/metrics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace gpusim::report {
+namespace {
+
+/// Nearest; halves away from zero.
+Picoseconds divide(Picoseconds sum, std::int64_t by) {
+  const std::int64_t count = sum.count();
+  const std::int64_t half = by / 2;
+  return Picoseconds(count >= 0 ? (count + half) / by : -((-count + half) / by));
+}
+
+double share(Picoseconds part, Picoseconds whole) {
+  return whole.count() ? static_cast<double>(part.count()) / static_cast<double>(whole.count()) : 0.0;
+}
+
+Regime regime_of(const Metrics& m, const KernelRanking& ranking) {
+  const Picoseconds idle = m.idle_total() - m.idle_by(engine::IdleCause::Input);
+  if (m.step_time.count() > 0 && idle * 3 >= m.step_time) return Regime::Overhead;
+
+  Picoseconds communication{0}, compute{0}, memory{0}, overhead{0};
+  for (const RankedKernel& kernel : ranking.kernels) {
+    if (kernel.kind == engine::OpKind::Kernel && kernel.group == KernelGroup::Communication)
+      communication += kernel.total;
+    else if (kernel.bound == Bound::Compute)
+      compute += kernel.total;
+    else if (kernel.bound == Bound::Memory)
+      memory += kernel.total;
+    else if (kernel.bound == Bound::Overhead)
+      overhead += kernel.total;
+  }
+  const auto rules = [&](Picoseconds part) { return part * 2 > ranking.total; };
+  if (rules(communication)) return Regime::Communication;
+  if (rules(compute)) return Regime::Compute;
+  if (rules(memory)) return Regime::Memory;
+  if (rules(overhead)) return Regime::Overhead;
+  return Regime::Mixed;
+}
+
+/// "idle_us.dispatch" -> "idle.dispatch", "window.wall_us" -> "window.wall".
+std::string without_units(const std::string& path) {
+  std::string out;
+  std::size_t begin = 0;
+  while (begin <= path.size()) {
+    std::size_t end = path.find('.', begin);
+    if (end == std::string::npos) end = path.size();
+    std::string part = path.substr(begin, end - begin);
+    for (const std::string_view unit : {"_us", "_s", "_bytes"})
+      if (part.size() > unit.size() && part.ends_with(unit)) {
+        part.resize(part.size() - unit.size());
+        break;
+      }
+    if (begin > 0) out += '.';
+    out += part;
+    begin = end + 1;
+  }
+  return out;
+}
+
+Value number_or_unknown(const std::optional<double>& value) {
+  return value ? Value(*value) : Value();
+}
+
+/// Counts are whole numbers unless a traced window holds a broken number of them per step.
+Value count(double value) {
+  return value == std::floor(value) ? Value(static_cast<std::int64_t>(value)) : Value(value);
+}
+
+/// Seconds as a number: compile times are long and need no picoseconds.
+Value in_seconds(Picoseconds time) {
+  return seconds(time);
+}
+
+}  // namespace
+
+const char* name(Regime regime) {
+  switch (regime) {
+    case Regime::Overhead:
+      return "overhead";
+    case Regime::Memory:
+      return "memory";
+    case Regime::Compute:
+      return "compute";
+    case Regime::Communication:
+      return "communication";
+    case Regime::Mixed:
+      return "mixed";
+  }
+  return "unknown";
+}
+
+Picoseconds Metrics::idle_total() const {
+  return std::accumulate(idle.begin(), idle.end(), Picoseconds(0));
+}
+
+Metrics metrics(const VariantResult& result) {
+  return metrics(result, rank_kernels(result));
+}
+
+Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
+  Metrics m;
+  m.variant = result.variant;
+  const std::int64_t steps_per_program = std::max<std::int64_t>(result.steps_per_program, 1);
+  const bool looked_for_steady = result.steady.period.steps > 0;
+  const engine::Totals& totals = looked_for_steady ? result.steady.period : result.isolated.totals;
+  const std::int64_t steps = std::max<std::int64_t>(totals.steps, 1) * steps_per_program;
+  m.steady = looked_for_steady && result.steady.exact;
+  m.period_steps = m.steady ? totals.steps * steps_per_program : 0;
+
+  // Rounding the running sum, not each part, keeps the parts adding up to the rounded whole.
+  Picoseconds sum = totals.busy;
+  Picoseconds rounded = divide(sum, steps);
+  m.gpu_busy = rounded;
+  for (std::size_t cause = 0; cause < m.idle.size(); ++cause) {
+    sum += totals.idle[cause];
+    const Picoseconds next = divide(sum, steps);
+    m.idle[cause] = next - rounded;
+    rounded = next;
+  }
+  m.step_time = rounded;
+  m.gpu_utilization = share(totals.busy, totals.wall);
+  m.makespan = result.isolated.totals.wall;
+
+  const auto per_step = [&](std::int64_t n) { return static_cast<double>(n) / static_cast<double>(steps); };
+  m.gpu_ops = per_step(totals.counts.gpu_ops());
+  m.kernels = per_step(totals.counts.kernels);
+  m.memcpys = per_step(totals.counts.memcpys);
+  m.memsets = per_step(totals.counts.memsets);
+  m.kernel_launches = per_step(totals.counts.kernel_launches);
+  m.cuda_graph_launches = per_step(totals.counts.cuda_graph_launches);
+  m.synchronizations = per_step(totals.counts.synchronizations);
+  m.graph_breaks = result.graph_breaks;
+  m.host_work = divide(totals.host_work, steps);
+  m.host_blocked = divide(totals.host_blocked, steps);
+  m.host_blocked_queue = divide(totals.host_blocked_queue, steps);
+
+  const double step_seconds = seconds(totals.wall) / static_cast<double>(steps);
+  if (result.model_flops) m.model_flops = result.model_flops->value();
+  const double hardware_flops = ranking.per_step(ranking.flops);
+  if (result.device.peak && step_seconds > 0) {
+    const double peak = result.device.peak->value();
+    if (m.model_flops) m.mfu = *m.model_flops / step_seconds / peak;
+    if (hardware_flops > 0 && hardware_flops >= m.model_flops.value_or(0))
+      m.hfu = hardware_flops / step_seconds / peak;
+  }
+  if (ranking.bytes) m.hbm_bytes = ranking.per_step(*ranking.bytes);
+  if (result.tokens && step_seconds > 0) m.tokens_per_second = *result.tokens / step_seconds;
+  m.peak_memory_bytes = std::max(result.isolated.peak_bytes, result.steady.peak_bytes);
+  m.compile_time = result.compile_time;
+
+  const engine::Totals& window = result.isolated.window;
+  m.window = {.steps = window.steps * steps_per_program,
+              .wall = window.wall,
+              .busy = window.busy,
+              .idle = window.idle_total()};
+  m.launch_queue_max = result.isolated.queue_length_max;
+  m.regime = regime_of(m, ranking);
+  return m;
+}
+
+std::vector<Field> fields(const Metrics& m) {
+  std::vector<Field> out;
+  out.reserve(40);
+  out.push_back({"variant", m.variant});
+  out.push_back({"step_time_us", m.step_time});
+  out.push_back({"makespan_us", m.makespan});
+  out.push_back({"steady", m.steady});
+  out.push_back({"gpu_busy_us", m.gpu_busy});
+  out.push_back({"gpu_utilization", m.gpu_utilization});
+  for (int cause = 0; cause < engine::idle_cause_count; ++cause)
+    out.push_back({std::string("idle_us.") + engine::name(static_cast<engine::IdleCause>(cause)),
+                   m.idle[static_cast<std::size_t>(cause)]});
+  out.push_back({"gpu_ops", count(m.gpu_ops)});
+  out.push_back({"kernels", count(m.kernels)});
+  out.push_back({"memcpys", count(m.memcpys)});
+  out.push_back({"memsets", count(m.memsets)});
+  out.push_back({"kernel_launches", count(m.kernel_launches)});
+  out.push_back({"cuda_graph_launches", count(m.cuda_graph_launches)});
+  out.push_back({"graph_breaks", std::int64_t{m.graph_breaks}});
+  out.push_back({"mfu", number_or_unknown(m.mfu)});
+  out.push_back({"hfu", number_or_unknown(m.hfu)});
+  out.push_back({"model_flops", number_or_unknown(m.model_flops)});
+  out.push_back({"hbm_bytes", number_or_unknown(m.hbm_bytes)});
+  out.push_back({"tokens_per_second", number_or_unknown(m.tokens_per_second)});
+  out.push_back({"peak_memory_bytes", m.peak_memory_bytes});
+  out.push_back({"regime", std::string(name(m.regime))});
+  out.push_back({"compile_time_s", in_seconds(m.compile_time)});
+  out.push_back({"window.steps", m.window.steps});
+  out.push_back({"window.wall_us", m.window.wall});
+  out.push_back({"window.busy_us", m.window.busy});
+  out.push_back({"window.idle_us", m.window.idle});
+  // Added to the contract; new ones go below.
+  out.push_back({"synchronizations", count(m.synchronizations)});
+  out.push_back({"host.work_us", m.host_work});
+  out.push_back({"host.blocked_us", m.host_blocked});
+  out.push_back({"host.blocked_queue_us", m.host_blocked_queue});
+  out.push_back({"launch_queue_max", m.launch_queue_max});
+  out.push_back({"period_steps", m.period_steps});
+  return out;
+}
+
+std::optional<Value> find_field(const Metrics& m, std::string_view path) {
+  for (Field& field : fields(m))
+    if (field.path == path || without_units(field.path) == path) return std::move(field.value);
+  return std::nullopt;
+}
+
+}  // namespace gpusim::report

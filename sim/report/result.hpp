@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What reports are made from: per scenario its variants, per variant the program and what the engine said
+// about it. Filled by the application; plain data, so tests build it by hand.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "models/units/quantity.hpp"
+#include "sim/engine/program.hpp"
+#include "sim/engine/result.hpp"
+
+namespace gpusim::report {
+
+/// The device as far as a report needs it. Roofs that are not known stay empty; nothing is guessed.
+struct Device {
+  std::string name;
+  std::string dtype;                        ///< Whose dense peak `peak` is; empty: unknown.
+  std::optional<FlopsPerSecond> peak;       ///< Dense.
+  std::optional<BytesPerSecond> bandwidth;  ///< Device memory.
+  std::optional<Bytes> capacity;            ///< Device memory.
+  int sms = 0;                              ///< 0: unknown.
+};
+
+/// A replayed profiler trace against the trace itself. The replayed side is VariantResult::isolated.window.
+struct TraceComparison {
+  Picoseconds traced_wall{0};  ///< First GPU op's start to the last one's end.
+  Picoseconds traced_busy{0};
+  Picoseconds start_error_median{
+      0};  ///< |replayed - traced| start of the GPU ops, each from the first op's start.
+  Picoseconds start_error_p90{0};
+  Picoseconds start_error_max{0};
+  std::int64_t kernels = 0;
+  std::int64_t unlinked_ops = 0;  ///< GPU ops without a launch in the trace, kept at their traced start.
+};
+
+/// What a change that nobody made would bring.
+struct WhatIf {
+  Picoseconds step_time{0};
+  double gpu_utilization = 0;
+};
+
+struct VariantResult {
+  std::string variant = "default";
+  engine::Program program;
+  /// Of one step from an idle machine, or of as many as the scenario asks for.
+  engine::Run isolated;
+  /// period.steps == 0: not looked for. Per-step figures are then means over `isolated`.
+  engine::Steady steady;
+  /// A traced window may hold several steps: the engine's "step" is then so many steps of the user.
+  std::int64_t steps_per_program = 1;
+  std::optional<engine::Timeline> timeline;  ///< Of `isolated`.
+
+  Device device;
+  std::optional<Flops> model_flops;  ///< Of one step of the user; without recomputation.
+  std::optional<double> tokens;      ///< Of one step of the user.
+
+  int graph_breaks = 0;
+  std::vector<std::string> cuda_graphs_cut_by;  ///< What could not be captured, in words.
+  Picoseconds compile_time{0};
+
+  std::optional<TraceComparison> trace;
+  std::optional<WhatIf> one_cuda_graph;  ///< The same GPU ops as one CUDA graph per step.
+  std::vector<std::string> notes;        ///< Such as "launch parameters transferred from h200".
+};
+
+/// A figure in a report. Times print as microseconds with six decimals; monostate is unknown (null).
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Picoseconds>;
+
+struct ExpectationResult {
+  std::string path;      ///< As the user wrote it.
+  std::string relation;  ///< "equals", "min", "max", "not".
+  Value expected;
+  Value actual;
+  std::string within;       ///< As the user wrote it; may be empty.
+  std::string relative_to;  ///< Variant; may be empty.
+  std::string where;        ///< "file:line:column"; may be empty.
+  bool pass = false;
+};
+
+struct ScenarioReport {
+  std::string scenario;
+  std::string description;
+  std::string file;  ///< As given by the user.
+  std::vector<VariantResult> variants;
+  std::vector<ExpectationResult> expectations;
+};
+
+}  // namespace gpusim::report
