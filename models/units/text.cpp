@@ -133,7 +133,7 @@ struct Measure {
 TextError unknown_unit(std::string_view name, const Dimension& wanted) {
   for (const Dimension* other : dimensions) {
     if (find_unit(other->units, name) != nullptr) {
-      return {"unit " + quoted(name) + " makes " + std::string(other->noun) + ", but " +
+      return {"unit " + in_quotes(name) + " makes " + std::string(other->noun) + ", but " +
                   std::string(wanted.noun) + " is needed",
               std::string(wanted.example)};
     }
@@ -141,17 +141,17 @@ TextError unknown_unit(std::string_view name, const Dimension& wanted) {
   // "Gb/s": somebody's bytes and somebody else's bits.
   const std::string stem(name.substr(0, name.find('/')));
   if ((&wanted == &size || &wanted == &rate) && (stem == "b" || (stem.size() <= 3 && stem.ends_with('b')))) {
-    return {"unknown unit " + quoted(name),
+    return {"unknown unit " + in_quotes(name),
             std::string("'b' may mean bytes or bits: ") +
                 (&wanted == &size ? "write 'B' for bytes, as in 'GB' or 'GiB'"
                                   : "write 'B' or 'bit', as in 'GB/s' or 'Gbit/s'")};
   }
   for (const Unit& unit : wanted.units) {
     if (lower(unit.name) == lower(name)) {
-      return {"unknown unit " + quoted(name), "did you mean '" + std::string(unit.name) + "'?"};
+      return {"unknown unit " + in_quotes(name), "did you mean '" + std::string(unit.name) + "'?"};
     }
   }
-  return {"unknown unit " + quoted(name), std::string(wanted.example)};
+  return {"unknown unit " + in_quotes(name), std::string(wanted.example)};
 }
 
 /// Splits a text into number and unit, and refuses what only looks like a number.
@@ -169,11 +169,11 @@ Parsed<Measure> parse_measure(std::string_view text, const Dimension& wanted) {
   }
   const std::string word = lower(rest.substr(0, rest.find_first_of(" \t")));
   for (const std::string_view name : {"nan", ".nan", "inf", ".inf", "infinity"}) {
-    if (word == name) return TextError{quoted(text) + " is not a finite number", example};
+    if (word == name) return TextError{in_quotes(text) + " is not a finite number", example};
   }
   if (rest.size() > 2 && rest[0] == '0' && std::isalnum(static_cast<unsigned char>(rest[2])) != 0 &&
       (rest[1] == 'x' || rest[1] == 'X' || ((rest[1] == 'b' || rest[1] == 'o') && is_digit(rest[2])))) {
-    return TextError{quoted(text) + " is not a decimal number", example};
+    return TextError{in_quotes(text) + " is not a decimal number", example};
   }
 
   std::size_t at = 0;
@@ -185,9 +185,10 @@ Parsed<Measure> parse_measure(std::string_view text, const Dimension& wanted) {
     while (at < rest.size() && is_digit(rest[at])) ++at;
     digits += at - point - 1;
   }
-  if (digits == 0) return TextError{quoted(text) + " is not " + std::string(wanted.noun), example};
+  if (digits == 0) return TextError{in_quotes(text) + " is not " + std::string(wanted.noun), example};
   if (whole_digits > 1 && rest[0] == '0') {
-    return TextError{quoted(text) + " has a leading zero", "numbers are decimal, never octal: drop the zero"};
+    return TextError{in_quotes(text) + " has a leading zero",
+                     "numbers are decimal, never octal: drop the zero"};
   }
   measure.mantissa = rest.substr(0, at);
 
@@ -211,11 +212,11 @@ Parsed<Measure> parse_measure(std::string_view text, const Dimension& wanted) {
   while (!name.empty() && is_space(name.front())) name.remove_prefix(1);
   if (name.empty()) {
     if (wanted.bare) return measure;
-    return TextError{quoted(text) + " has no unit", example};
+    return TextError{in_quotes(text) + " has no unit", example};
   }
   if ((name.front() == ',' || name.front() == '_' || name.front() == '\'') &&
       name.data() == rest.data() + at) {
-    return TextError{quoted(text) + " is not " + std::string(wanted.noun),
+    return TextError{in_quotes(text) + " is not " + std::string(wanted.noun),
                      "write a point before decimals and nothing between thousands"};
   }
   const Unit* unit = find_unit(wanted.units, name);
@@ -225,7 +226,7 @@ Parsed<Measure> parse_measure(std::string_view text, const Dimension& wanted) {
 }
 
 TextError out_of_range(std::string_view text, std::string limit) {
-  return {quoted(text) + " is out of range", std::move(limit)};
+  return {in_quotes(text) + " is out of range", std::move(limit)};
 }
 
 /// The measure as a whole number of base units, rounded once, halves away from zero.
@@ -249,7 +250,8 @@ Parsed<std::int64_t> to_whole(const Measure& measure, std::string_view text, boo
     }
     count += zeros + 1;
     // 19 digits fit into 64 bits; with a unit of 2^40 the product fits into 128.
-    if (count > 19) return TextError{quoted(text) + " has more than 19 significant digits", std::move(limit)};
+    if (count > 19)
+      return TextError{in_quotes(text) + " has more than 19 significant digits", std::move(limit)};
     for (; zeros > 0; --zeros) mantissa *= 10;
     mantissa = mantissa * 10 + static_cast<std::uint64_t>(c - '0');
   }
@@ -262,7 +264,7 @@ Parsed<std::int64_t> to_whole(const Measure& measure, std::string_view text, boo
   if (exponent < -38) {
     // Less than 2^64 * 2^40 / 10^39: nothing that would round to one.
     if (must_be_whole)
-      return TextError{quoted(text) + " is not a whole number", std::string(integer.example)};
+      return TextError{in_quotes(text) + " is not a whole number", std::string(integer.example)};
     return std::int64_t{0};
   }
   if (exponent < 0) {
@@ -270,7 +272,7 @@ Parsed<std::int64_t> to_whole(const Measure& measure, std::string_view text, boo
     for (; exponent < 0; ++exponent) divisor *= 10;
     const Wide remainder = value % divisor;
     if (must_be_whole && remainder != 0) {
-      return TextError{quoted(text) + " is not a whole number", std::string(integer.example)};
+      return TextError{in_quotes(text) + " is not a whole number", std::string(integer.example)};
     }
     value = value / divisor + (remainder >= divisor - remainder ? 1 : 0);
   }
@@ -359,7 +361,7 @@ std::string in_si(double value, std::string_view unit) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 60;
   std::string result = "'";
   std::size_t shown = 0;

@@ -67,7 +67,7 @@ template <>
 Parsed<double> parse_quantity(std::string_view text);
 
 /// A text as messages quote it: in single quotes, control characters escaped, a long one shortened.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// Short text for people. Times have three digits that count ("1.80 ms", "999 ns"), so that columns line up;
 /// the rest drops trailing zeros ("4.8 TB/s"). Bytes are binary where that is exact ("128 MiB"), else decimal

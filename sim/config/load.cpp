@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/config/load.hpp"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "sim/config/tree.hpp"
+
+namespace gpusim::config {
+namespace {
+
+using FileName = std::shared_ptr<const std::string>;
+
+[[noreturn]] void fail_at(const Place& place, std::string what, std::string hint = {}) {
+  throw ConfigError(Diagnostic{place.location(), {}, std::move(what), std::move(hint)});
+}
+
+/// Builds the tree from the parser's events. The library's own node type is not used: it forgets the file,
+/// lets duplicate keys pass, and would have read a hostile file to its end before anybody could stop it.
+class Builder : public YAML::EventHandler {
+ public:
+  Builder(FileName file, const Limits& limits) : file_(std::move(file)), limits_(limits) {
+    // The parser itself gives up at 500 levels, without saying why.
+    limits_.depth = std::min(limits_.depth, 400);
+  }
+
+  /// The document's tree; null if there was none.
+  ItemPtr take() {
+    errors_.throw_if_any();
+    return std::move(root_);
+  }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (root_)
+      fail_at(place(mark), "a second document begins here", "one file holds one document: remove the '---'");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    count(place(mark), 1);
+    if (at_key()) fail_at(place(mark), "a key is missing before ':'");
+    // The mark of an absent value is that of whatever comes next, so the key stands in.
+    add({make_item(Null{}, key_ ? key_->second : place(mark)), 1, 0}, anchor);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    count(place(mark), 1);
+    check_tag(place(mark), tag);
+    if (value.size() > limits_.scalar_bytes) {
+      fail_at(place(mark),
+              "a value of " + std::to_string(value.size()) +
+                  " bytes is longer than the limit scalar_bytes = " + std::to_string(limits_.scalar_bytes));
+    }
+    if (at_key()) {
+      key_.emplace(value, place(mark));
+      return;
+    }
+    add({make_item(Scalar(value), place(mark)), 1, 0}, anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (at_key()) fail_at(place(mark), "a key must be a word, not an alias");
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end())
+      fail_at(place(mark), "an alias inside the value it stands for would never end");
+    count(place(mark), found->second.values);
+    check_depth(place(mark), open_.size() + found->second.depth);
+    add(found->second, YAML::NullAnchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(mark, tag, anchor, List{});
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(mark, tag, anchor, Map{});
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Built {
+    ItemPtr item;
+    std::size_t values = 0;  ///< In it, itself included, aliases expanded.
+    std::size_t depth = 0;   ///< Levels of lists and maps, itself included.
+  };
+  struct Open {
+    Item item;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    std::size_t values_before = 0;
+    std::size_t depth = 0;
+    std::optional<std::pair<std::string, Place>> key;  ///< The key of the enclosing map that it belongs to.
+  };
+
+  Place place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
+
+  /// A map is open and the next scalar is a key of it.
+  bool at_key() const { return !open_.empty() && open_.back().item.kind() == Kind::Map && !key_; }
+
+  void count(const Place& where, std::size_t values) {
+    values_ += std::min(values, limits_.values + 1);
+    if (values_ > limits_.values) {
+      fail_at(where,
+              "more values than the limit values = " + std::to_string(limits_.values) + ", aliases expanded");
+    }
+  }
+
+  void check_depth(const Place& where, std::size_t depth) const {
+    if (depth > static_cast<std::size_t>(std::max(limits_.depth, 0))) {
+      fail_at(where, "lists and maps nested deeper than the limit depth = " + std::to_string(limits_.depth));
+    }
+  }
+
+  static void check_tag(const Place& where, const std::string& tag) {
+    // "?" and "" are plain, "!" is quoted.
+    if (tag.empty() || tag == "?" || tag == "!" || tag == "tag:yaml.org,2002:str") return;
+    fail_at(where, "tag " + in_quotes(tag) + " is not supported", "write the value without a tag");
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+            decltype(Item::content) content) {
+    const Place where = place(mark);
+    count(where, 1);
+    check_depth(where, open_.size() + 1);
+    check_tag(where, tag);
+    if (at_key()) {
+      fail_at(where, std::string("a key must be a word, not ") + (content.index() == 2 ? "a list" : "a map"),
+              "a value that contains { or [ needs quotes");
+    }
+    open_.push_back(
+        {Item{std::move(content), where}, anchor, values_ - 1, 1, std::exchange(key_, std::nullopt)});
+  }
+
+  void close() {
+    Open closed = std::move(open_.back());
+    open_.pop_back();
+    if (auto* map = std::get_if<Map>(&closed.item.content)) finish(*map);
+    key_ = std::move(closed.key);
+    add({std::make_shared<const Item>(std::move(closed.item)), values_ - closed.values_before, closed.depth},
+        closed.anchor);
+  }
+
+  void add(Built built, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) anchors_[anchor] = built;
+    if (open_.empty()) {
+      root_ = std::move(built.item);
+      return;
+    }
+    Open& parent = open_.back();
+    parent.depth = std::max(parent.depth, built.depth + 1);
+    if (auto* map = std::get_if<Map>(&parent.item.content)) {
+      map->push_back({std::move(key_->first), std::move(key_->second), std::move(built.item)});
+      key_.reset();
+    } else {
+      std::get<List>(parent.item.content).push_back(std::move(built.item));
+    }
+  }
+
+  /// Refuses duplicate keys and spreads merge keys (`<<: *base`): keys of the map itself win.
+  void finish(Map& map) {
+    std::vector<std::size_t> order(map.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) -> const std::string& { return map[i].key; });
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const Entry& entry = map[order[i]];
+      if (entry.key != map[order[first]].key) {
+        first = i;
+        continue;
+      }
+      errors_.add({entry.place.location(),
+                   {},
+                   "key " + in_quotes(entry.key) + " is given twice",
+                   "the first is on line " + std::to_string(map[order[first]].place.line)});
+    }
+
+    const auto merge = std::ranges::find(map, std::string_view("<<"), &Entry::key);
+    if (merge == map.end()) return;
+    const Entry merged = *merge;
+    map.erase(merge);
+    const auto spread = [&](const ItemPtr& base) {
+      if (base->kind() != Kind::Map) {
+        fail_at(merged.place, "'<<' takes a map or a list of maps",
+                "as in '<<: *base', where '&base' marks a map");
+      }
+      std::map<std::string_view, bool> present;
+      for (const Entry& entry : map) present.emplace(entry.key, true);
+      Map added;
+      for (const Entry& entry : base->map()) {
+        if (!present.contains(entry.key)) added.push_back(entry);
+      }
+      map.insert(map.end(), added.begin(), added.end());
+    };
+    if (merged.value->kind() == Kind::List) {
+      for (const ItemPtr& base : merged.value->list()) spread(base);
+    } else {
+      spread(merged.value);
+    }
+  }
+
+  FileName file_;
+  Limits limits_;
+  ItemPtr root_;
+  std::vector<Open> open_;
+  std::optional<std::pair<std::string, Place>> key_;  ///< Read, its value still to come.
+  std::map<YAML::anchor_t, Built> anchors_;
+  std::size_t values_ = 0;
+  Errors errors_;
+};
+
+/// The length of the UTF-8 character at the front of `text`; 0 if it is none, or a control character.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7F ? 1 : 0;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) return 0;
+  }
+  // Overlong forms, surrogates, and what lies beyond the last character.
+  if ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) > 0x9F) ||
+      (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F)) {
+    return 0;
+  }
+  return length;
+}
+
+/// Refuses what is no text before the parser sees it: it would take some bytes for the end of the file.
+void check_text(std::string_view text, const FileName& file) {
+  int line = 1;
+  int column = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '\n') {
+      ++line;
+      column = 1;
+      ++i;
+      continue;
+    }
+    const std::size_t length = c == '\t' || c == '\r' ? 1 : character_length(text.substr(i));
+    if (length == 0) {
+      constexpr std::string_view hex = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(c);
+      fail_at({file, line, column},
+              std::string("byte 0x") + hex[byte >> 4U] + hex[byte & 15U] + " is not text",
+              "a YAML file is UTF-8 text");
+    }
+    i += length;
+    ++column;
+  }
+}
+
+std::string hint_for(const std::string& message) {
+  const auto says = [&](std::string_view part) { return message.find(part) != std::string::npos; };
+  if (says("tab")) return "indent with spaces";
+  if (says("end of map not found") || says("end of sequence not found"))
+    return "check the indentation of this line";
+  if (says("flow")) return "check that every '{' and '[' is closed";
+  if (says("illegal map value")) return "check the indentation; a value with ': ' inside needs quotes";
+  if (says("EOF in scalar")) return "check that every quote is closed";
+  if (says("unknown token"))
+    return "a value that begins with @, `, % or another special character needs quotes";
+  return {};
+}
+
+Node load(std::string_view text, FileName file, const Limits& limits) {
+  if (text.size() > limits.file_bytes) {
+    fail_at({file}, "larger than the limit file_bytes = " + std::to_string(limits.file_bytes));
+  }
+  check_text(text, file);
+  Builder builder(file, limits);
+  std::istringstream stream{std::string(text)};
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    const bool located = !error.mark.is_null();
+    fail_at({file, located ? error.mark.line + 1 : 0, located ? error.mark.column + 1 : 0},
+            "bad YAML: " + error.msg, hint_for(error.msg));
+  }
+  ItemPtr root = builder.take();
+  if (!root || root->kind() == Kind::Null) fail_at({file}, "the file is empty");
+  return Node(std::move(root));
+}
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+}  // namespace
+
+Node load_file(const std::filesystem::path& path, const Limits& limits) {
+  const auto file = std::make_shared<const std::string>(path.string());
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail_at({file}, "is a directory, not a file");
+  errno = 0;
+  const std::unique_ptr<std::FILE, CloseFile> handle(std::fopen(file->c_str(), "rb"));
+  if (!handle) {
+    fail_at({file},
+            errno == ENOENT ? "no such file" : "cannot be read: " + std::generic_category().message(errno));
+  }
+  // Read no further than the limit, whatever the file claims its size to be.
+  std::string text;
+  std::vector<char> chunk(1 << 16);
+  while (text.size() <= limits.file_bytes) {
+    const std::size_t count = std::fread(chunk.data(), 1, chunk.size(), handle.get());
+    text.append(chunk.data(), count);
+    if (count < chunk.size()) break;
+  }
+  if (std::ferror(handle.get()) != 0)
+    fail_at({file}, "cannot be read: " + std::generic_category().message(errno));
+  return load(text, file, limits);
+}
+
+Node load_text(std::string_view text, const std::string& name, const Limits& limits) {
+  return load(text, std::make_shared<const std::string>(name), limits);
+}
+
+}  // namespace gpusim::config
