@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which actor is next. Every host thread and every stream has at most one appointment, so the event queue is a
-// tournament over a fixed set of actors: no allocation, and a change costs the height of a small tree.
+// Which actor is next. Every host thread and every stream has at most one appointment, so the event queue is
+// a tournament over a fixed set of actors: no allocation, and a change costs the height of a small tree.
 #pragma once
 
 #include <bit>
@@ -16,15 +16,15 @@ class Agenda {
  public:
   static constexpr Picoseconds never = Picoseconds::max();
 
-  /// Order of actors at the same instant. Streams first: what starts frees launch-queue places before the host looks
-  /// for one.
+  /// Order of actors at the same instant. Streams first: what starts frees launch-queue places before the
+  /// host looks for one.
   enum class Phase : std::uint8_t { Stream = 0, Host = 1 };
 
   explicit Agenda(std::size_t actors)
       : leaves_(std::bit_ceil(actors < 1 ? std::size_t{1} : actors)), nodes_(2 * leaves_) {}
 
-  /// Gives `actor` its one appointment, replacing an earlier one. At equal times and phases the appointment made first
-  /// is served first.
+  /// Gives `actor` its one appointment, replacing an earlier one. At equal times and phases the appointment
+  /// made first is served first.
   void set(std::size_t actor, Picoseconds when, Phase phase) {
     const std::uint64_t order = (static_cast<std::uint64_t>(phase) << 63) | ++sequence_;
     update(actor, Node{when, order, static_cast<std::uint32_t>(actor)});

@@ -7,7 +7,9 @@ namespace gpusim::engine {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw ProgramError("program: " + what); }
+[[noreturn]] void refuse(const std::string& what) {
+  throw ProgramError("program: " + what);
+}
 
 void check_duration(Picoseconds value, const std::string& of) {
   if (value < Picoseconds(0)) refuse(of + " is negative");
@@ -22,8 +24,10 @@ void check_distribution(const Distribution& distribution) {
   check_duration(distribution.a, of);
   check_duration(distribution.b, of);
   if (!(distribution.shape >= 0)) refuse(of + " has a negative shape");
-  if (distribution.kind == Distribution::Kind::Uniform && distribution.b < distribution.a) refuse(of + " is empty");
-  if (distribution.kind == Distribution::Kind::Choice && distribution.choices.empty()) refuse(of + " is empty");
+  if (distribution.kind == Distribution::Kind::Uniform && distribution.b < distribution.a)
+    refuse(of + " is empty");
+  if (distribution.kind == Distribution::Kind::Choice && distribution.choices.empty())
+    refuse(of + " is empty");
   for (const Picoseconds choice : distribution.choices) check_duration(choice, of);
 }
 
@@ -33,7 +37,8 @@ void check_op(const Program& program, const GpuOp& op, Index index) {
   check_duration(op.duration, of + "'s duration");
   check_duration(op.min_period, of + "'s minimum period");
   check_duration(op.min_period_in_graph, of + "'s minimum period in a CUDA graph");
-  if (op.distribution != no_index) check_index(op.distribution, program.distributions.size(), of + "'s distribution");
+  if (op.distribution != no_index)
+    check_index(op.distribution, program.distributions.size(), of + "'s distribution");
   if (op.gap_class >= gap_class_limit) refuse(of + "'s gap class is out of range");
 }
 
@@ -62,7 +67,8 @@ void check_instruction(const Program& program, const HostThread& thread, std::si
     case Call::Work:
     case Call::Input:
     case Call::Allocate:
-    case Call::Free: break;
+    case Call::Free:
+      break;
     case Call::Launch:
       stream();
       check_index(instruction.object, program.ops.size(), of + "op");
@@ -79,20 +85,27 @@ void check_instruction(const Program& program, const HostThread& thread, std::si
       stream();
       check_index(instruction.object, program.events.size(), of + "event");
       if (instruction.attached) {
-        const bool followed = std::any_of(
-            thread.instructions.begin() + static_cast<std::ptrdiff_t>(at), thread.instructions.end(),
-            [&](const Instruction& later) {
-              return (later.call == Call::Launch || later.call == Call::LaunchGraph) &&
-                     later.stream == instruction.stream;
-            });
+        const bool followed =
+            std::any_of(thread.instructions.begin() + static_cast<std::ptrdiff_t>(at),
+                        thread.instructions.end(), [&](const Instruction& later) {
+                          return (later.call == Call::Launch || later.call == Call::LaunchGraph) &&
+                                 later.stream == instruction.stream;
+                        });
         if (!followed) refuse(of + "attached wait has no launch to ride on");
       }
       break;
-    case Call::SynchronizeStream: stream(); break;
-    case Call::SynchronizeEvent: check_index(instruction.object, program.events.size(), of + "event"); break;
-    case Call::SynchronizeDevice: break;
+    case Call::SynchronizeStream:
+      stream();
+      break;
+    case Call::SynchronizeEvent:
+      check_index(instruction.object, program.events.size(), of + "event");
+      break;
+    case Call::SynchronizeDevice:
+      break;
     case Call::Signal:
-    case Call::Await: check_index(instruction.object, program.signals.size(), of + "signal"); break;
+    case Call::Await:
+      check_index(instruction.object, program.signals.size(), of + "signal");
+      break;
   }
 }
 
@@ -110,9 +123,11 @@ void check(const Program& program, const Machine& machine) {
   if (machine.graph_class >= gap_class_limit) refuse("the machine's CUDA-graph class is out of range");
   check_duration(machine.event_latency, "the machine's event latency");
   if (program.threads.empty()) refuse("no host thread");
-  if (program.streams.size() > 0xffff || program.threads.size() > 0xffff) refuse("more than 65,535 streams or threads");
+  if (program.streams.size() > 0xffff || program.threads.size() > 0xffff)
+    refuse("more than 65,535 streams or threads");
   for (const Stream& stream : program.streams)
-    if (stream.device < 0 || stream.device > 0xffff) refuse("stream '" + stream.name + "' has a device out of range");
+    if (stream.device < 0 || stream.device > 0xffff)
+      refuse("stream '" + stream.name + "' has a device out of range");
   for (const Distribution& distribution : program.distributions) check_distribution(distribution);
   for (Index i = 0; i < program.ops.size(); ++i) check_op(program, program.ops[i], i);
   for (Index i = 0; i < program.graphs.size(); ++i) check_graph(program, program.graphs[i], i);

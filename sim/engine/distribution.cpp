@@ -18,9 +18,12 @@ std::uint64_t finalise(std::uint64_t x) {
 }
 
 /// In (0, 1): never 0, so that its logarithm exists.
-double unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+double unit(std::uint64_t bits) {
+  return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+}
 
-/// A standard normal draw (Box and Muller; the second of the pair is not used, draws must not depend on each other).
+/// A standard normal draw (Box and Muller; the second of the pair is not used, draws must not depend on each
+/// other).
 double normal(std::uint64_t bits) {
   const double u = unit(bits);
   const double v = unit(finalise(bits));
@@ -49,8 +52,10 @@ Picoseconds draw(const Distribution& distribution, std::uint64_t bits) {
     }
     case Distribution::Kind::Normal:
       return not_negative(a + static_cast<double>(distribution.b.count()) * normal(bits));
-    case Distribution::Kind::Lognormal: return not_negative(a * std::exp(distribution.shape * normal(bits)));
-    case Distribution::Kind::Exponential: return not_negative(-a * std::log(unit(bits)));
+    case Distribution::Kind::Lognormal:
+      return not_negative(a * std::exp(distribution.shape * normal(bits)));
+    case Distribution::Kind::Exponential:
+      return not_negative(-a * std::log(unit(bits)));
     case Distribution::Kind::Choice: {
       const std::uint64_t n = distribution.choices.size();
       return distribution.choices[static_cast<std::size_t>((static_cast<Wide>(bits) * n) >> 64)];

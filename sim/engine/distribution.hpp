@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named random durations. A draw depends on (seed, step, thread, instruction, node) alone, not on how many draws came
-// before: two programs that share a kernel share its durations, and no order of evaluation can change them.
+// Named random durations. A draw depends on (seed, step, thread, instruction, node) alone, not on how many
+// draws came before: two programs that share a kernel share its durations, and no order of evaluation can
+// change them.
 #pragma once
 
 #include <cstdint>

@@ -54,8 +54,11 @@ Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink&
     for (const Instruction& instruction : program.threads[t].instructions)
       if (instruction.call == Call::Record) {
         EventState& event = events_[instruction.object];
-        if (event.recording_thread != no_index && event.recording_thread != t) event.recorded_by_other_than_one = true;
+        if (event.recording_thread != no_index && event.recording_thread != t)
+          event.recorded_by_other_than_one = true;
         event.recording_thread = t;
+      } else if (instruction.call == Call::Await) {
+        signals_[instruction.object].awaited = true;
       }
 
   for (const auto& row : machine.gap)
@@ -69,9 +72,9 @@ Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink&
   graph_is_random_.resize(program.graphs.size());
   for (std::size_t i = 0; i < program.graphs.size(); ++i) {
     const CudaGraph& graph = program.graphs[i];
-    graph_is_random_[i] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const CudaGraph::Node& node) {
-      return program.ops[node.op].distribution != no_index;
-    });
+    graph_is_random_[i] = std::any_of(
+        graph.nodes.begin(), graph.nodes.end(),
+        [&](const CudaGraph::Node& node) { return program.ops[node.op].distribution != no_index; });
     if (!graph_is_random_[i])
       schedule_graph(
           program, machine, graph, [&](Index node) { return program.ops[graph.nodes[node].op].duration; },
@@ -122,21 +125,26 @@ template <class Sink>
 std::string Simulator<Sink>::waits_of_thread(std::size_t index) const {
   const ThreadState& thread = threads_[index];
   const Instruction& instruction = program_.threads[index].instructions[thread.pc];
-  std::string text = "host thread '" + program_.threads[index].name + "' (step " + std::to_string(thread.step) +
-                     ", instruction " + std::to_string(thread.pc) + ") ";
+  std::string text = "host thread '" + program_.threads[index].name + "' (step " +
+                     std::to_string(thread.step) + ", instruction " + std::to_string(thread.pc) + ") ";
   const auto stream = [&] { return "stream '" + program_.streams[instruction.stream].name + "'"; };
   switch (instruction.call) {
-    case Call::Await: return text + "awaits signal '" + program_.signals[instruction.object] + "'";
-    case Call::SynchronizeStream: return text + "synchronizes with " + stream();
-    case Call::SynchronizeDevice: return text + "synchronizes with device " + std::to_string(instruction.object);
+    case Call::Await:
+      return text + "awaits signal '" + program_.signals[instruction.object] + "'";
+    case Call::SynchronizeStream:
+      return text + "synchronizes with " + stream();
+    case Call::SynchronizeDevice:
+      return text + "synchronizes with device " + std::to_string(instruction.object);
     case Call::SynchronizeEvent: {
       const bool recorded = events_[instruction.object].recording_thread != no_index;
       return text + "synchronizes with event '" + program_.events[instruction.object] + "'" +
              (recorded ? "" : ", which nobody records");
     }
-    default: break;
+    default:
+      break;
   }
-  if (thread.phase == ThreadPhase::QueueFull) return text + "waits for a place in the launch queue of " + stream();
+  if (thread.phase == ThreadPhase::QueueFull)
+    return text + "waits for a place in the launch queue of " + stream();
   return text + "waits for its blocking launch into " + stream();
 }
 

@@ -9,14 +9,14 @@
 
 namespace gpusim::engine {
 
-/// Runs `steps` steps from an idle machine until everything has completed; keeps what happened in `timeline` if one
-/// is given. Steps follow each other without a barrier: the host runs ahead as far as the program lets it.
-/// Throws ProgramError, DeadlockError.
+/// Runs `steps` steps from an idle machine until everything has completed; keeps what happened in `timeline`
+/// if one is given. Steps follow each other without a barrier: the host runs ahead as far as the program lets
+/// it. Throws ProgramError, DeadlockError.
 Run run(const Program& program, const Machine& machine, std::int64_t steps = 1, Timeline* timeline = nullptr);
 
 struct SteadyOptions {
-  /// Give up looking for a repetition after this many steps or this many executed host instructions, whichever
-  /// comes first (but not before 16 steps).
+  /// Give up looking for a repetition after this many steps or this many executed host instructions,
+  /// whichever comes first (but not before 16 steps).
   std::int64_t steps_max = 100'000;
   std::int64_t instructions_max = 2'000'000;
 };

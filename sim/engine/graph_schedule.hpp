@@ -13,13 +13,15 @@ struct ScheduledNode {
   Picoseconds start{0};
   Picoseconds end{0};
   Index node = no_index;
-  std::uint16_t lane = 0;  ///< Lowest lane that is free at the start: a chain uses one, a graph as many as it is wide.
+  std::uint16_t lane =
+      0;  ///< Lowest lane that is free at the start: a chain uses one, a graph as many as it is wide.
 };
 
-/// The nodes in order of start (ties: order of the nodes). A node starts when all it waits for have ended, plus the
-/// gap by classes (or the op's own gap_before), and not before its predecessor's minimum period is over.
-/// `duration(node)` gives the duration of each.
+/// The nodes in order of start (ties: order of the nodes). A node starts when all it waits for have ended,
+/// plus the gap by classes (or the op's own gap_before), and not before its predecessor's minimum period is
+/// over. `duration(node)` gives the duration of each.
 void schedule_graph(const Program& program, const Machine& machine, const CudaGraph& graph,
-                    const std::function<Picoseconds(Index node)>& duration, std::vector<ScheduledNode>& result);
+                    const std::function<Picoseconds(Index node)>& duration,
+                    std::vector<ScheduledNode>& result);
 
 }  // namespace gpusim::engine

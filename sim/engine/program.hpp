@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine runs: the host instructions and GPU ops of one step, as flat tables.
 //
-// A Program is plain data. Host threads hold instructions; instructions name streams, ops, CUDA graphs, events
-// and signals by index. Whoever builds one calls `check(program, machine)` once (run by the engine too): indices
-// must exist, durations must not be negative, CUDA graphs must not be cyclic.
+// A Program is plain data. Host threads hold instructions; instructions name streams, ops, CUDA graphs,
+// events and signals by index. Whoever builds one calls `check(program, machine)` once (run by the engine
+// too): indices must exist, durations must not be negative, CUDA graphs must not be cyclic.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ namespace gpusim::engine {
 using Index = std::uint32_t;
 inline constexpr Index no_index = std::numeric_limits<Index>::max();
 
-/// A Program or Machine that breaks the rules written at its types. Scenario readers check before, so that users
-/// see a located message; this one is for people who build programs in C++.
+/// A Program or Machine that breaks the rules written at its types. Scenario readers check before, so that
+/// users see a located message; this one is for people who build programs in C++.
 class ProgramError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
 };
 
-/// The simulated world is stuck: every unfinished host thread and stream waits for something that cannot happen.
-/// The message has one line for each, naming who waits for what.
+/// The simulated world is stuck: every unfinished host thread and stream waits for something that cannot
+/// happen. The message has one line for each, naming who waits for what.
 class DeadlockError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -36,8 +36,8 @@ class DeadlockError : public std::runtime_error {
 
 enum class OpKind : std::uint8_t { Kernel, Memcpy, Memset };
 
-/// Hardware queue that a copy occupies while it runs; copies on one engine run one at a time, first come first
-/// served. Kernels and memsets use none.
+/// Hardware queue that a copy occupies while it runs; copies on one engine run one at a time, first come
+/// first served. Kernels and memsets use none.
 enum class CopyEngine : std::uint8_t { None, HostToDevice, DeviceToHost, DeviceToDevice };
 inline constexpr int copy_engine_count = 4;
 
@@ -50,12 +50,13 @@ inline constexpr Picoseconds gap_from_table = Picoseconds::min();
 
 /// One GPU op: a kernel, a copy or a memset. Durations are those a profiler would show.
 struct GpuOp {
-  Index name = no_index;                    ///< Into Program::names.
-  Picoseconds duration{0};                  ///< Ignored where `distribution` is set.
-  Index distribution = no_index;            ///< Into Program::distributions: drawn anew at each execution.
-  Picoseconds min_period{0};                ///< Least time from this op's start to the next one's, in a stream.
-  Picoseconds min_period_in_graph{0};       ///< The same inside a CUDA graph.
-  Picoseconds gap_before = gap_from_table;  ///< From the end of the previous op of the stream; overrides the table.
+  Index name = no_index;               ///< Into Program::names.
+  Picoseconds duration{0};             ///< Ignored where `distribution` is set.
+  Index distribution = no_index;       ///< Into Program::distributions: drawn anew at each execution.
+  Picoseconds min_period{0};           ///< Least time from this op's start to the next one's, in a stream.
+  Picoseconds min_period_in_graph{0};  ///< The same inside a CUDA graph.
+  Picoseconds gap_before =
+      gap_from_table;  ///< From the end of the previous op of the stream; overrides the table.
   GapClass gap_class = 0;
   OpKind kind = OpKind::Kernel;
   CopyEngine copy_engine = CopyEngine::None;
@@ -63,8 +64,9 @@ struct GpuOp {
   double flops = 0;        ///< Floating-point operations of a kernel; 0 where unknown.
 };
 
-/// A recorded piece of GPU work. Nodes are listed in an order in which every node comes after those it waits for;
-/// a node starts when all of `after` have ended plus the gap. Nodes without `after` start with the graph.
+/// A recorded piece of GPU work. Nodes are listed in an order in which every node comes after those it waits
+/// for; a node starts when all of `after` have ended plus the gap. Nodes without `after` start with the
+/// graph.
 struct CudaGraph {
   struct Node {
     Index op = no_index;
@@ -81,12 +83,12 @@ struct Stream {
 
 /// What a host thread does. `duration` is the CPU time of the call itself.
 enum class Call : std::uint8_t {
-  Work,               ///< CPU work: Python, dispatcher, optimizer bookkeeping.
-  Input,              ///< The same, but spent waiting for input (data loader, request).
-  Launch,             ///< Puts GpuOp `object` into `stream`. `blocking`: returns when the op has ended.
-  LaunchGraph,        ///< Puts CudaGraph `object` into `stream`.
-  Record,             ///< Records event `object` in `stream`: fires when all earlier ops of the stream have ended.
-  StreamWait,         ///< Later ops of `stream` wait for the latest record of event `object` called so far.
+  Work,         ///< CPU work: Python, dispatcher, optimizer bookkeeping.
+  Input,        ///< The same, but spent waiting for input (data loader, request).
+  Launch,       ///< Puts GpuOp `object` into `stream`. `blocking`: returns when the op has ended.
+  LaunchGraph,  ///< Puts CudaGraph `object` into `stream`.
+  Record,       ///< Records event `object` in `stream`: fires when all earlier ops of the stream have ended.
+  StreamWait,   ///< Later ops of `stream` wait for the latest record of event `object` called so far.
   SynchronizeStream,  ///< Blocks until all that was put into `stream` so far has ended.
   SynchronizeEvent,   ///< Blocks until the latest record of event `object` called so far has fired.
   SynchronizeDevice,  ///< Blocks until all streams of device `object` have ended.
@@ -99,8 +101,8 @@ enum class Call : std::uint8_t {
 struct Instruction {
   Call call = Call::Work;
   bool blocking = false;
-  /// StreamWait: rides on the next launch into the stream instead of taking a place in the launch queue of its own;
-  /// the place is freed when the stream takes the launch, before the wait.
+  /// StreamWait: rides on the next launch into the stream instead of taking a place in the launch queue of
+  /// its own; the place is freed when the stream takes the launch, before the wait.
   bool attached = false;
   std::uint16_t stream = 0;
   Index object = no_index;
@@ -129,7 +131,8 @@ struct Program {
   std::vector<Distribution> distributions;
   std::uint64_t seed = 0;
 
-  /// Index of `name`, added if new. Linear in the number of names: for builders that know theirs, keep the index.
+  /// Index of `name`, added if new. Linear in the number of names: for builders that know theirs, keep the
+  /// index.
   Index intern(const std::string& name);
 };
 
@@ -137,8 +140,9 @@ struct Program {
 struct Machine {
   /// Launched but not started entries of one stream; the host blocks at more.
   std::int32_t launch_queue_depth = 1024;
-  /// From the end of one op to the start of the next of the same stream, by their classes. A negative value lets the
-  /// later one start before the earlier one has ended (programmatic dependent launch), never before it has started.
+  /// From the end of one op to the start of the next of the same stream, by their classes. A negative value
+  /// lets the later one start before the earlier one has ended (programmatic dependent launch), never before
+  /// it has started.
   Picoseconds gap[gap_class_limit][gap_class_limit] = {};
   /// The same between the nodes of a CUDA graph.
   Picoseconds graph_gap[gap_class_limit][gap_class_limit] = {};

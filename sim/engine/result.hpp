@@ -20,7 +20,8 @@ enum class IdleCause : std::uint8_t {
   Input,            ///< The host waited for input, or the program had no more work.
 };
 inline constexpr int idle_cause_count = 6;
-const char* name(IdleCause cause);  ///< "event", "synchronization", "launch_latency", "gap", "dispatch", "input".
+const char* name(
+    IdleCause cause);  ///< "event", "synchronization", "launch_latency", "gap", "dispatch", "input".
 
 struct Counts {
   std::int64_t kernels = 0;
@@ -51,19 +52,19 @@ struct Totals {
 
 /// All simulated steps from an idle machine to the last completion.
 struct Run {
-  Totals totals;               ///< wall: from the first host instruction to the last completion of anything (makespan).
+  Totals totals;  ///< wall: from the first host instruction to the last completion of anything (makespan).
   Picoseconds first_op_start{0};
   Picoseconds last_op_end{0};
-  Totals window;               ///< From the first op's start to the last op's end: what a trace of it would show.
-  std::int64_t peak_bytes = 0;     ///< Most device memory allocated at once.
-  std::int64_t final_bytes = 0;    ///< Still allocated at the end.
+  Totals window;  ///< From the first op's start to the last op's end: what a trace of it would show.
+  std::int64_t peak_bytes = 0;        ///< Most device memory allocated at once.
+  std::int64_t final_bytes = 0;       ///< Still allocated at the end.
   std::int32_t queue_length_max = 0;  ///< Longest launch queue of any stream.
 };
 
 /// The step that repeats for ever.
 struct Steady {
-  /// The machine's relative state was the same at two step boundaries, so `period` is exact. Otherwise (random
-  /// durations, or not repeated within the limit) `period` holds the mean over the simulated steps.
+  /// The machine's relative state was the same at two step boundaries, so `period` is exact. Otherwise
+  /// (random durations, or not repeated within the limit) `period` holds the mean over the simulated steps.
   bool exact = false;
   Totals period;                  ///< Sums over period.steps steps.
   std::int64_t warmup_steps = 0;  ///< Steps before the state was first reached.
@@ -74,11 +75,12 @@ struct Steady {
 struct OpRecord {
   Picoseconds start{0};
   Picoseconds end{0};
-  Index op = no_index;        ///< Into Program::ops.
-  Index call = no_index;      ///< Into Timeline::calls: the launch; its index is the correlation id.
-  Index node = no_index;      ///< Node of the CUDA graph, or no_index.
+  Index op = no_index;    ///< Into Program::ops.
+  Index call = no_index;  ///< Into Timeline::calls: the launch; its index is the correlation id.
+  Index node = no_index;  ///< Node of the CUDA graph, or no_index.
   std::uint16_t stream = 0;
-  std::uint16_t lane = 0;     ///< Row below the stream's for ops that overlap others of their stream (graph branches).
+  std::uint16_t lane =
+      0;  ///< Row below the stream's for ops that overlap others of their stream (graph branches).
 };
 
 /// One host instruction as it ran.

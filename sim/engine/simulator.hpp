@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event loop. Internal to the engine: users call engine.hpp. docs/engine.md has the semantics in words.
 //
-// Actors are streams and host threads; each has at most one appointment in the agenda. A host instruction costs one
-// event and a GPU op one: its end is known when it starts, so ends need no event of their own. The sink is a template
-// parameter: without a timeline nothing is paid for one.
+// Actors are streams and host threads; each has at most one appointment in the agenda. A host instruction
+// costs one event and a GPU op one: its end is known when it starts, so ends need no event of their own. The
+// sink is a template parameter: without a timeline nothing is paid for one.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,8 @@ class Simulator {
     std::uint16_t thread = 0;
   };
 
-  /// One call of Record on an event, from its call (or the first wait for it) until nobody refers to it any more.
+  /// One call of Record on an event, from its call (or the first wait for it) until nobody refers to it any
+  /// more.
   struct Instance {
     bool fired = false;  ///< `fire` is known; it may lie in the future.
     Picoseconds fire{0};
@@ -113,12 +114,12 @@ class Simulator {
   };
 
   enum class ThreadPhase : std::uint8_t {
-    Ready,        ///< At the start of the next instruction.
-    Insert,       ///< In a launch call, about to look for a place in the queue.
-    QueueFull,    ///< Blocked there.
-    Completing,   ///< At the end of a call whose effect comes then.
-    Waiting,      ///< Blocked in a synchronisation or a blocking launch.
-    Awaiting,     ///< Blocked until a signal.
+    Ready,       ///< At the start of the next instruction.
+    Insert,      ///< In a launch call, about to look for a place in the queue.
+    QueueFull,   ///< Blocked there.
+    Completing,  ///< At the end of a call whose effect comes then.
+    Waiting,     ///< Blocked in a synchronisation or a blocking launch.
+    Awaiting,    ///< Blocked until a signal.
     Done,
   };
 
@@ -132,11 +133,13 @@ class Simulator {
     Picoseconds completion{0};  ///< Of what it waits for, so far.
     std::uint32_t open_waits = 0;
     Picoseconds end{0};
-    std::vector<std::pair<std::uint16_t, Index>> attached;  ///< Stream and instance of waits that ride on a launch.
+    std::vector<std::pair<std::uint16_t, Index>>
+        attached;  ///< Stream and instance of waits that ride on a launch.
   };
 
   struct SignalState {
     std::int64_t count = 0;
+    bool awaited = false;  ///< By some instruction; otherwise the count matters to nobody.
     Ring<std::uint32_t> waiting_threads;
   };
 
@@ -163,11 +166,13 @@ class Simulator {
   void call_done(std::size_t thread, Picoseconds end);
   void resume_waiting(std::size_t thread);
   void wait_for_stream(std::size_t thread, std::size_t stream);
-  void log(std::size_t thread, Picoseconds start, Picoseconds end, HostState state, std::uint16_t signaller = 0) {
+  void log(std::size_t thread, Picoseconds start, Picoseconds end, HostState state,
+           std::uint16_t signaller = 0) {
     logs_[thread].add(start, end, state, busy_until_, signaller);
   }
   static bool takes_place(const Instruction& instruction) {
-    return instruction.call != Call::Record && !(instruction.call == Call::StreamWait && instruction.attached);
+    return instruction.call != Call::Record &&
+           !(instruction.call == Call::StreamWait && instruction.attached);
   }
 
   // Events.

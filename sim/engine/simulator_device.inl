@@ -3,8 +3,8 @@
 
 namespace gpusim::engine {
 
-/// When the stream can take the entry at its head: it has arrived, what comes before is far enough, and all waits
-/// that stand before it are over.
+/// When the stream can take the entry at its head: it has arrived, what comes before is far enough, and all
+/// waits that stand before it are over.
 template <class Sink>
 Picoseconds Simulator<Sink>::take_time(const StreamState& stream, const Entry& entry) const {
   Picoseconds time = std::max({now_, entry.origin.arrival, stream.floor});
@@ -18,7 +18,8 @@ Picoseconds Simulator<Sink>::take_time(const StreamState& stream, const Entry& e
     const GpuOp& op = program_.ops[entry.object];
     gap = op.gap_before == gap_from_table ? machine_.gap[stream.last_class][op.gap_class] : op.gap_before;
   }
-  return std::max({time, stream.last_end + gap, stream.last_start, stream.last_start + stream.last_min_period});
+  return std::max(
+      {time, stream.last_end + gap, stream.last_start, stream.last_start + stream.last_min_period});
 }
 
 template <class Sink>
@@ -113,7 +114,8 @@ void Simulator<Sink>::run_stream(std::size_t index) {
   start_op(stream, index, duration);
 }
 
-/// Makes later ops of the stream wait for `index`. False if its time is not known yet: the stream is woken then.
+/// Makes later ops of the stream wait for `index`. False if its time is not known yet: the stream is woken
+/// then.
 template <class Sink>
 bool Simulator<Sink>::pass_barrier(StreamState& stream, std::size_t stream_index, Index index) {
   Instance& instance = instances_[index];
@@ -241,9 +243,15 @@ void Simulator<Sink>::finish_entry(StreamState& stream) {
 template <class Sink>
 void Simulator<Sink>::count_op(OpKind kind) {
   switch (kind) {
-    case OpKind::Kernel: ++totals_.counts.kernels; break;
-    case OpKind::Memcpy: ++totals_.counts.memcpys; break;
-    case OpKind::Memset: ++totals_.counts.memsets; break;
+    case OpKind::Kernel:
+      ++totals_.counts.kernels;
+      break;
+    case OpKind::Memcpy:
+      ++totals_.counts.memcpys;
+      break;
+    case OpKind::Memset:
+      ++totals_.counts.memsets;
+      break;
   }
 }
 
@@ -321,12 +329,21 @@ void Simulator<Sink>::attribute_host(std::size_t thread, Picoseconds to) {
     }
     const Picoseconds from = std::max(busy_until_, segment.start);
     switch (segment.state) {
-      case HostState::Working: idle(IdleCause::Dispatch, to - from); break;
-      case HostState::Input: idle(IdleCause::Input, to - from); break;
-      case HostState::Synchronizing: idle(IdleCause::Synchronization, to - from); break;
+      case HostState::Working:
+        idle(IdleCause::Dispatch, to - from);
+        break;
+      case HostState::Input:
+        idle(IdleCause::Input, to - from);
+        break;
+      case HostState::Synchronizing:
+        idle(IdleCause::Synchronization, to - from);
+        break;
       // A full queue on an idle device: the head of that queue waits for an event.
-      case HostState::QueueFull: idle(IdleCause::Event, to - from); break;
-      case HostState::Awaiting: break;
+      case HostState::QueueFull:
+        idle(IdleCause::Event, to - from);
+        break;
+      case HostState::Awaiting:
+        break;
     }
     to = from;
   }

@@ -70,7 +70,8 @@ bool Simulator<Sink>::execute(std::size_t thread) {
   const Instruction& instruction = instructions[state.pc];
   ++instructions_executed_;
   state.call_start = now_;
-  state.call = sink_.begin_call(static_cast<std::uint16_t>(thread), static_cast<Index>(state.pc), state.step, now_);
+  state.call =
+      sink_.begin_call(static_cast<std::uint16_t>(thread), static_cast<Index>(state.pc), state.step, now_);
   totals_.host_work += instruction.duration;
   const Picoseconds end = now_ + instruction.duration;
   switch (instruction.call) {
@@ -91,7 +92,9 @@ bool Simulator<Sink>::execute(std::size_t thread) {
       ++totals_.counts.cuda_graph_launches;
       put(thread, instruction);
       break;
-    case Call::Record: put(thread, instruction); break;
+    case Call::Record:
+      put(thread, instruction);
+      break;
     case Call::StreamWait:
       if (instruction.attached) {
         const Index instance = instance_to_wait_for(instruction.object, thread);
@@ -111,7 +114,8 @@ bool Simulator<Sink>::execute(std::size_t thread) {
       if (instruction.call == Call::SynchronizeStream) {
         wait_for_stream(thread, instruction.stream);
       } else if (instruction.object < device_streams_.size()) {
-        for (const std::uint32_t stream : device_streams_[instruction.object]) wait_for_stream(thread, stream);
+        for (const std::uint32_t stream : device_streams_[instruction.object])
+          wait_for_stream(thread, stream);
       }
       agenda_.clear(thread_actor(thread));
       if (state.open_waits == 0) resume_waiting(thread);
@@ -215,8 +219,12 @@ void Simulator<Sink>::insert(std::size_t thread, const Instruction& instruction,
       entry.instance = instance_to_wait_for(instruction.object, thread);
       nothing_to_wait_for = entry.instance == no_index;
       break;
-    case Call::LaunchGraph: entry.type = Entry::Type::Graph; break;
-    default: entry.type = Entry::Type::Op; break;
+    case Call::LaunchGraph:
+      entry.type = Entry::Type::Graph;
+      break;
+    default:
+      entry.type = Entry::Type::Op;
+      break;
   }
   if (entry.type == Entry::Type::Op || entry.type == Entry::Type::Graph) {
     auto kept = state.attached.begin();
@@ -233,8 +241,7 @@ void Simulator<Sink>::insert(std::size_t thread, const Instruction& instruction,
   if (!nothing_to_wait_for) {
     stream.queue.push_back(entry);
     ++stream.pushed;
-    if (entry.type != Entry::Type::Record)
-      queue_length_max_ = std::max(queue_length_max_, ++stream.waiting);
+    if (entry.type != Entry::Type::Record) queue_length_max_ = std::max(queue_length_max_, ++stream.waiting);
     if (stream.queue.size() == 1) settle(instruction.stream);
   }
   if (!instruction.blocking) {
@@ -314,9 +321,9 @@ template <class Sink>
 Index Simulator<Sink>::instance_to_wait_for(Index event, std::size_t thread) {
   EventState& state = events_[event];
   if (state.latest == no_index) {
-    // As in CUDA, a wait before the record that the same thread makes later has nothing to wait for. A record that
-    // another thread makes, or nobody, is waited for: the first is a race that real programs avoid, the second a
-    // deadlock to be reported.
+    // As in CUDA, a wait before the record that the same thread makes later has nothing to wait for. A record
+    // that another thread makes, or nobody, is waited for: the first is a race that real programs avoid, the
+    // second a deadlock to be reported.
     if (state.recording_thread == thread && !state.recorded_by_other_than_one) return no_index;
     state.latest = new_instance();
     ++instances_[state.latest].references;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulator: finding the step that repeats. Included by engine.cpp.
 //
-// At every boundary of a step of the first thread the whole state of the machine is written down relative to now:
-// what the future depends on, and nothing else. Two equal states mean that everything between them repeats for ever.
-// Brent's method finds the repetition with one kept state: it is replaced at boundaries 1, 2, 4, 8, ...
+// At every boundary of a step of the first thread the whole state of the machine is written down relative to
+// now: what the future depends on, and nothing else (not the memory in use, which no time depends on). Two
+// equal states mean that everything between them repeats for ever. Brent's method finds the repetition with
+// one kept state: it is replaced at boundaries 1, 2, 4, 8, ...
 
 namespace gpusim::engine {
 
@@ -45,8 +46,8 @@ void Simulator<Sink>::step_boundary(std::size_t thread) {
   }
   const bool enough = step >= 16 && instructions_executed_ >= steady_options_->instructions_max;
   if (!enough && step < steady_options_->steps_max) return;
-  // Not repeated: the mean, without the first quarter or more, since warm-up belongs to nobody's steady step. It is
-  // taken from the end of the device's work to the end of its work: all of that time is explained.
+  // Not repeated: the mean, without the first quarter or more, since warm-up belongs to nobody's steady step.
+  // It is taken from the end of the device's work to the end of its work: all of that time is explained.
   Snapshot from = warm_;
   Snapshot to = snapshot(step);
   from.now = from.busy_until;
@@ -105,7 +106,6 @@ class StateWriter {
 template <class Sink>
 void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {
   StateWriter out(state, now_);
-  out.add(allocated_);
   out.add_time(busy_until_, Picoseconds::min());
   for (const StreamState& stream : streams_) {
     out.add(static_cast<std::int64_t>(stream.queue.size()));
@@ -115,7 +115,8 @@ void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     const ThreadState& thread = threads_[i];
     out.add(static_cast<std::int64_t>(thread.phase));
-    out.add(static_cast<std::int64_t>(thread.pc % std::max<std::size_t>(1, program_.threads[i].instructions.size())));
+    out.add(static_cast<std::int64_t>(thread.pc %
+                                      std::max<std::size_t>(1, program_.threads[i].instructions.size())));
     const Picoseconds next = agenda_.time_of(thread_actor(i));
     out.add(next == Agenda::never ? -1 : (next - now_).count());
   }
@@ -194,6 +195,7 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
       add_instance(instance);
     }
   for (const SignalState& signal : signals_) {
+    if (!signal.awaited) continue;
     out.add(signal.count);
     for (std::size_t j = 0; j < signal.waiting_threads.size(); ++j) out.add(signal.waiting_threads[j]);
   }

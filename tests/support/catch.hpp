@@ -14,6 +14,8 @@ using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 #else
 using Catch::Detail::Approx;
-inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers::Contains(text); }
+inline auto ContainsSubstring(const std::string& text) {
+  return Catch::Matchers::Contains(text);
+}
 #endif
 }  // namespace gpusim::test

@@ -8,7 +8,9 @@
 
 namespace gpusim::test {
 
-inline Picoseconds us(double value) { return Picoseconds(static_cast<std::int64_t>(value * 1e6 + (value < 0 ? -0.5 : 0.5))); }
+inline Picoseconds us(double value) {
+  return Picoseconds(static_cast<std::int64_t>(value * 1e6 + (value < 0 ? -0.5 : 0.5)));
+}
 
 class ProgramBuilder {
  public:
@@ -42,18 +44,27 @@ class ProgramBuilder {
     instructions.push_back(instruction);
     return instructions.back();
   }
-  engine::Instruction& work(Picoseconds duration) { return add({.call = engine::Call::Work, .duration = duration}); }
-  engine::Instruction& input(Picoseconds duration) { return add({.call = engine::Call::Input, .duration = duration}); }
+  engine::Instruction& work(Picoseconds duration) {
+    return add({.call = engine::Call::Work, .duration = duration});
+  }
+  engine::Instruction& input(Picoseconds duration) {
+    return add({.call = engine::Call::Input, .duration = duration});
+  }
   /// Launch whose latency is the call's own duration unless given.
   engine::Instruction& launch(engine::Index op, Picoseconds call, std::uint16_t stream = 0) {
-    return add({.call = engine::Call::Launch, .stream = stream, .object = op, .duration = call, .latency = call});
+    return add(
+        {.call = engine::Call::Launch, .stream = stream, .object = op, .duration = call, .latency = call});
   }
   engine::Instruction& launch(engine::Index op, Picoseconds call, Picoseconds latency, std::uint16_t stream) {
-    return add({.call = engine::Call::Launch, .stream = stream, .object = op, .duration = call, .latency = latency});
+    return add(
+        {.call = engine::Call::Launch, .stream = stream, .object = op, .duration = call, .latency = latency});
   }
   engine::Instruction& launch_graph(engine::Index graph, Picoseconds call, std::uint16_t stream = 0) {
-    return add(
-        {.call = engine::Call::LaunchGraph, .stream = stream, .object = graph, .duration = call, .latency = call});
+    return add({.call = engine::Call::LaunchGraph,
+                .stream = stream,
+                .object = graph,
+                .duration = call,
+                .latency = call});
   }
   engine::Instruction& record(engine::Index event, std::uint16_t stream) {
     return add({.call = engine::Call::Record, .stream = stream, .object = event});
@@ -70,8 +81,12 @@ class ProgramBuilder {
   engine::Instruction& synchronize_event(engine::Index event) {
     return add({.call = engine::Call::SynchronizeEvent, .object = event});
   }
-  engine::Instruction& signal_to(engine::Index signal) { return add({.call = engine::Call::Signal, .object = signal}); }
-  engine::Instruction& await(engine::Index signal) { return add({.call = engine::Call::Await, .object = signal}); }
+  engine::Instruction& signal_to(engine::Index signal) {
+    return add({.call = engine::Call::Signal, .object = signal});
+  }
+  engine::Instruction& await(engine::Index signal) {
+    return add({.call = engine::Call::Await, .object = signal});
+  }
 };
 
 }  // namespace gpusim::test

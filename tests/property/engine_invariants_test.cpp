@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold for every program, tried on random ones. A failing case is reproduced by its seed alone.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/random_program.hpp"
+
+namespace {
+
+using gpusim::Picoseconds;
+using gpusim::test::random_program;
+using gpusim::test::RandomProgram;
+using gpusim::test::RandomProgramOptions;
+using namespace gpusim::engine;
+
+/// Catch counts and formats every REQUIRE; millions of them take longer than the simulations they check.
+void must(bool holds, const char* claim) {
+  if (!holds) FAIL(claim);
+}
+
+const Instruction& instruction_of(const Program& program, const CallRecord& call) {
+  return program.threads[call.thread].instructions[call.instruction];
+}
+
+/// Busy time the slow way: sort, then sweep.
+Picoseconds union_of(const std::vector<OpRecord>& ops) {
+  std::vector<std::pair<Picoseconds, Picoseconds>> intervals;
+  for (const OpRecord& op : ops) intervals.emplace_back(op.start, op.end);
+  std::sort(intervals.begin(), intervals.end());
+  Picoseconds busy{0};
+  Picoseconds until{0};
+  for (const auto& [start, end] : intervals) {
+    if (end > until) busy += end - std::max(start, until);
+    until = std::max(until, end);
+  }
+  return busy;
+}
+
+/// Everything one after the other: no program can take longer.
+Picoseconds upper_bound(const Program& program, const Machine& machine, const Timeline& timeline) {
+  Picoseconds largest_gap{0};
+  for (int i = 0; i < gap_class_limit; ++i)
+    for (int j = 0; j < gap_class_limit; ++j)
+      largest_gap = std::max({largest_gap, machine.gap[i][j], machine.graph_gap[i][j]});
+  for (const GpuOp& op : program.ops)
+    largest_gap = std::max({largest_gap, op.gap_before, op.min_period, op.min_period_in_graph});
+  Picoseconds sum{0};
+  for (const CallRecord& call : timeline.calls) {
+    const Instruction& in = instruction_of(program, call);
+    sum += in.duration + in.latency + in.return_latency + machine.event_latency;
+  }
+  for (const OpRecord& op : timeline.ops) sum += op.end - op.start + largest_gap;
+  return sum;
+}
+
+void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, std::int64_t steps) {
+  const RandomProgram random = random_program(seed, options);
+  const Program& program = random.program;
+  const Machine& machine = random.machine;
+  INFO("seed " << seed << ", steps " << steps);
+  Timeline timeline;
+  const Run run = gpusim::engine::run(program, machine, steps, &timeline);
+
+  // Accounting.
+  REQUIRE(run.totals.busy + run.totals.idle_total() == run.totals.wall);
+  must(run.totals.wall >= run.totals.busy, "run.totals.busy + run.totals.idle_total() == run.totals.wall");
+  must(run.window.busy + run.window.idle_total() == run.window.wall,
+       "run.window.busy + run.window.idle_total() == run.window.wall");
+  must(run.totals.busy == union_of(timeline.ops), "run.totals.busy == union_of(timeline.ops)");
+  for (const Picoseconds cause : run.totals.idle) must(cause >= Picoseconds(0), "cause >= Picoseconds(0)");
+  must(run.queue_length_max <= machine.launch_queue_depth,
+       "run.queue_length_max <= machine.launch_queue_depth");
+  must(static_cast<std::size_t>(run.totals.counts.gpu_ops()) == timeline.ops.size(),
+       "static_cast<std::size_t>(run.totals.counts.gpu_ops()) == timeline.ops.size()");
+
+  // Bounds.
+  Picoseconds latest{0};
+  for (const OpRecord& op : timeline.ops) latest = std::max(latest, op.end);
+  for (const CallRecord& call : timeline.calls) latest = std::max(latest, call.end);
+  must(run.totals.wall == latest, "run.totals.wall == latest");
+  must(run.totals.wall <= upper_bound(program, machine, timeline),
+       "run.totals.wall <= upper_bound(program, machine, timeline)");
+  std::map<std::size_t, Picoseconds> host_sum;
+  for (const CallRecord& call : timeline.calls)
+    host_sum[call.thread] += instruction_of(program, call).duration;
+  for (const auto& [thread, sum] : host_sum) must(run.totals.wall >= sum, "run.totals.wall >= sum");
+
+  // Host threads: one thing at a time, in program order.
+  std::map<std::size_t, const CallRecord*> last_call;
+  for (const CallRecord& call : timeline.calls) {
+    must(call.end >= call.start + instruction_of(program, call).duration,
+         "call.end >= call.start + instruction_of(program, call).duration");
+    if (const CallRecord* last = last_call[call.thread]) {
+      must(call.start == last->end, "call.start == last->end");
+      must((call.step == last->step ? call.instruction == last->instruction + 1
+                                    : call.step == last->step + 1 && call.instruction == 0),
+           "(call.step == last->step ? call.instruction == last->instruction + 1 : call.step == last->step + "
+           "1 && call.instruction == 0)");
+    }
+    last_call[call.thread] = &call;
+  }
+
+  // Streams: never reordered, overlapping only where programmatic, nothing before its launch arrived.
+  std::map<std::size_t, std::vector<const OpRecord*>> by_stream;
+  for (const OpRecord& op : timeline.ops) by_stream[op.stream].push_back(&op);
+  for (const auto& [stream, ops] : by_stream) {
+    Index last_launch = no_index;
+    Picoseconds done{0};        // end of all earlier launches
+    Picoseconds launch_end{0};  // of the current launch
+    std::set<Index> seen;
+    for (const OpRecord* op : ops) {
+      const CallRecord& call = timeline.calls[op->call];
+      must(instruction_of(program, call).stream == stream, "instruction_of(program, call).stream == stream");
+      must(op->start >= call.start + instruction_of(program, call).latency,
+           "op->start >= call.start + instruction_of(program, call).latency");
+      if (op->call != last_launch) {
+        must(seen.insert(op->call).second,
+             "seen.insert(op->call).second");  // no launch is torn apart by another
+        done = std::max(done, launch_end);
+        launch_end = Picoseconds(0);
+        const bool programmatic = op->node == no_index && program.ops[op->op].gap_class == 2;
+        if (!programmatic) must(op->start >= done, "op->start >= done");
+        last_launch = op->call;
+      }
+      launch_end = std::max(launch_end, op->end);
+    }
+    // The launch queue: the launch `depth` places before one has been taken when the call of that one ends.
+    std::vector<Index> launches;
+    for (const OpRecord* op : ops)
+      if (launches.empty() || launches.back() != op->call) launches.push_back(op->call);
+    std::vector<Index> in_call_order = launches;
+    std::sort(in_call_order.begin(), in_call_order.end());
+    if (program.threads.size() == 1) must(launches == in_call_order, "launches == in_call_order");
+  }
+
+  // The same again: the same bytes.
+  Timeline again;
+  const Run second = gpusim::engine::run(program, machine, steps, &again);
+  must(second.totals == run.totals, "second.totals == run.totals");
+  must(again.ops.size() == timeline.ops.size(), "again.ops.size() == timeline.ops.size()");
+  for (std::size_t i = 0; i < again.ops.size(); ++i) {
+    must(again.ops[i].start == timeline.ops[i].start, "again.ops[i].start == timeline.ops[i].start");
+    must(again.ops[i].end == timeline.ops[i].end, "again.ops[i].end == timeline.ops[i].end");
+    must(again.ops[i].call == timeline.ops[i].call, "again.ops[i].call == timeline.ops[i].call");
+  }
+  // Without a timeline: the same totals.
+  must(gpusim::engine::run(program, machine, steps).totals == run.totals,
+       "gpusim::engine::run(program, machine, steps).totals == run.totals");
+}
+
+}  // namespace
+
+TEST_CASE("Random programs keep order, launches, queues and the books", "[engine][property]") {
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed)
+    check_invariants(seed, {}, 1 + static_cast<std::int64_t>(seed % 3));
+}
+
+TEST_CASE("Random durations keep them too, and are the same for the same seed", "[engine][property]") {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) check_invariants(seed, {.distributions = true}, 3);
+}
+
+TEST_CASE("A steady step equals the plain simulation of many of its periods", "[engine][property]") {
+  int exact = 0;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    INFO("seed " << seed);
+    const RandomProgram random = random_program(seed);
+    const Steady steady =
+        run_steady(random.program, random.machine, {.steps_max = 3000, .instructions_max = 200'000});
+    REQUIRE(steady.period.busy + steady.period.idle_total() == steady.period.wall);
+    if (!steady.exact) continue;
+    ++exact;
+    // From the same phase of the period, ten periods apart, the makespans differ by exactly ten periods.
+    const std::int64_t first = steady.warmup_steps + steady.period.steps;
+    const std::int64_t apart = 10 * steady.period.steps;
+    const Run early = gpusim::engine::run(random.program, random.machine, first);
+    const Run late = gpusim::engine::run(random.program, random.machine, first + apart);
+    // Threads that nothing couples to the first may need longer for their steps than it: then the makespan is
+    // theirs.
+    if (random.program.threads.size() > 1) continue;
+    REQUIRE(late.totals.wall - early.totals.wall == 10 * steady.period.wall);
+    REQUIRE(late.totals.busy - early.totals.busy == 10 * steady.period.busy);
+    REQUIRE(late.totals.counts.gpu_ops() - early.totals.counts.gpu_ops() ==
+            10 * steady.period.counts.gpu_ops());
+    for (std::size_t cause = 0; cause < steady.period.idle.size(); ++cause)
+      REQUIRE(late.totals.idle[cause] - early.totals.idle[cause] == 10 * steady.period.idle[cause]);
+  }
+  CHECK(exact > 1000);
+}
