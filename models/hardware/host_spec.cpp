@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/hardware/host_spec.hpp"
+
+#include <cmath>
+
+namespace gpusim {
+
+Picoseconds scaled(const HostSpec& host, Picoseconds time) {
+  if (host.speed == 1) return time;
+  return Picoseconds(std::llround(static_cast<double>(time.count()) / host.speed));
+}
+
+Picoseconds op_time(const HostSpec& host, std::string_view op, HostOpMode mode) {
+  const auto listed = host.ops.find(op);
+  if (listed == host.ops.end() && !host.default_op) {
+    std::string known;
+    for (const auto& [known_op, cost] : host.ops) known += (known.empty() ? "" : ", ") + known_op;
+    throw NoHostOpError(host.key + " has no cost for op '" + std::string(op) + "'; known: " + known);
+  }
+  const HostOpCost& cost = listed == host.ops.end() ? *host.default_op : listed->second;
+  switch (mode) {
+    case HostOpMode::NoGrad:
+      return scaled(host, cost.no_grad);
+    case HostOpMode::Grad:
+      return scaled(host, cost.grad.value_or(cost.no_grad));
+    case HostOpMode::Backward:
+      break;
+  }
+  if (cost.backward) return scaled(host, *cost.backward);
+  if (host.default_op && host.default_op->backward) return scaled(host, *host.default_op->backward);
+  throw NoHostOpError(host.key + " has no backward cost for op '" + std::string(op) + "'");
+}
+
+std::vector<SpecProblem> problems(const HostSpec& host) {
+  std::vector<SpecProblem> found;
+  if (host.name.empty()) found.push_back({"name", "must not be empty"});
+  if (!(std::isfinite(host.speed) && host.speed > 0)) found.push_back({"speed", "must be positive"});
+  const auto check = [&](const std::string& path, const HostOpCost& cost) {
+    if (cost.no_grad < Picoseconds{0} || cost.grad.value_or(Picoseconds{0}) < Picoseconds{0} ||
+        cost.backward.value_or(Picoseconds{0}) < Picoseconds{0})
+      found.push_back({path, "must not be negative"});
+  };
+  for (const auto& [op, cost] : host.ops) check("ops." + op, cost);
+  if (host.default_op) check("default_op", *host.default_op);
+  return found;
+}
+
+}  // namespace gpusim
