@@ -6,6 +6,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <deque>
@@ -370,8 +371,6 @@ class Reader {
         return key == "registers per thread" ? &e.registers : nullptr;
       case 21:
         return key == "wait_on_cuda_event_id" ? &e.wait_on_event : nullptr;
-      case 32:
-        return key == "wait_on_cuda_event_record_corr_id" ? &e.record_correlation : nullptr;
       case 33:
         return key == "wait_on_cuda_event_record_corr_id" ? &e.record_correlation : nullptr;
       default:
@@ -892,7 +891,7 @@ Trace read_text(Padded text, const std::string& path, const TraceLimits& limits)
   }
   if (repairs.back() == "control character") repairs = std::move(before);
 
-  trace_text::Salvage salvage = trace_text::salvage_events(text.view(), limits.depth);
+  const trace_text::Salvage salvage = trace_text::salvage_events(text.view(), limits.depth);
   if (!salvage.found) {
     const trace_text::Scan scan = trace_text::first_error(text.view(), limits.depth);
     const bool whole = scan.ok();
@@ -902,10 +901,8 @@ Trace read_text(Padded text, const std::string& path, const TraceLimits& limits)
               : fmt::format("not a trace, neither valid JSON nor a list of events: {}", scan.error));
   }
   repairs.emplace_back("truncated");
-  if (std::optional<Trace> trace = attempt(trace_text::pad(std::move(salvage.complete))))
-    return *std::move(trace);
-  if (std::optional<Trace> trace = attempt(trace_text::pad(std::move(salvage.events_alone))))
-    return *std::move(trace);
+  if (std::optional<Trace> trace = attempt(trace_text::pad(salvage.complete))) return *std::move(trace);
+  if (std::optional<Trace> trace = attempt(trace_text::pad(salvage.events_alone))) return *std::move(trace);
   const trace_text::Scan scan = trace_text::first_error(text.view(), limits.depth);
   throw TraceError(path, trace_text::place_of(text.view(), scan.end),
                    fmt::format("not a trace: {}", scan.ok() ? "it cannot be read" : scan.error));
@@ -938,7 +935,7 @@ Trace read_trace_bytes(std::string_view bytes, const std::string& name, const Tr
         name, {},
         fmt::format("is larger than the limit TraceLimits::file_bytes of {} bytes", limits.file_bytes));
   }
-  return read_text(trace_text::expand(trace_text::pad(std::string(bytes)), name, limits), name, limits);
+  return read_text(trace_text::expand(trace_text::pad(bytes), name, limits), name, limits);
 }
 
 }  // namespace gpusim

@@ -18,23 +18,20 @@ namespace {
 /// Sums of many durations of days do not fit 64 bits.
 __extension__ typedef __int128 Wide;
 
-std::string digits_of(Wide value) {
-  std::string text;
-  do {
-    text.insert(text.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
-    value /= 10;
-  } while (value > 0);
-  return text;
-}
-
 /// The double nearest to value / 10^decimals. Dividing doubles would round twice.
-double scaled(Wide value, std::size_t decimals) {
+double scaled(Wide value, int decimals) {
   const bool negative = value < 0;
-  std::string text = digits_of(negative ? -value : value);
-  if (text.size() <= decimals) text.insert(0, decimals + 1 - text.size(), '0');
-  text.insert(text.size() - decimals, ".");
+  if (negative) value = -value;
+  char text[64];
+  char* const last = text + sizeof text;
+  char* first = last;
+  for (int i = 0; i <= decimals || value > 0; ++i) {
+    if (i == decimals) *--first = '.';
+    *--first = static_cast<char>('0' + static_cast<int>(value % 10));
+    value /= 10;
+  }
   double result = 0;
-  std::from_chars(text.data(), text.data() + text.size(), result);
+  std::from_chars(first, last, result);
   return negative ? -result : result;
 }
 
@@ -300,7 +297,8 @@ std::string json_string(std::string_view text) {
         }
     }
   }
-  return out + '"';
+  out += '"';
+  return out;
 }
 
 std::string csv_field(const std::string& text) {
@@ -310,17 +308,22 @@ std::string csv_field(const std::string& text) {
     if (c == '"') out += '"';
     out += c;
   }
-  return out + '"';
+  out += '"';
+  return out;
 }
 
 // ---- the text report
 
 /// 12,345,678.901
-std::string grouped(std::string digits) {
+std::string grouped(std::string_view digits) {
   const std::size_t point = std::min(digits.find('.'), digits.size());
   const std::size_t first = digits[0] == '-' ? 1 : 0;
-  for (std::size_t at = point; at > first + 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && i < point && (point - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
 }
 std::string grouped(std::int64_t value) {
   return grouped(fmt::format("{}", value));
@@ -536,7 +539,8 @@ std::string summary_json(const Summary& s) {
   list('[', ']', s.device_names, [&](const std::string& name) { out += json_string(name); });
   key("repairs");
   list('[', ']', s.repairs, [&](const std::string& repair) { out += json_string(repair); });
-  return out + "\n}";
+  out += "\n}";
+  return out;
 }
 
 std::string summary_json(std::span<const Summary> summaries) {
@@ -544,9 +548,11 @@ std::string summary_json(std::span<const Summary> summaries) {
   std::string out = "[";
   for (const Summary& summary : summaries) {
     if (out.size() > 1) out += ",";
-    out += "\n" + summary_json(summary);
+    out += '\n';
+    out += summary_json(summary);
   }
-  return out + "\n]";
+  out += "\n]";
+  return out;
 }
 
 std::string summary_text(const Summary& s) {

@@ -67,7 +67,7 @@ struct Summary {
   double step_us_median = 0;
   std::int64_t overlapping_ops = 0;  ///< GPU ops that share time with another. This and the next two skip ops
                                      ///< of zero duration.
-  std::int64_t nested_ops = 0;  ///< GPU ops that lie wholly within another (of equal ones, all but one).
+  std::int64_t nested_ops = 0;       ///< GPU ops that lie wholly within another (of equal ones, all but one).
   std::int64_t same_stream_overlaps =
       0;  ///< GPU ops that start before an earlier one of their stream has ended.
   std::int64_t max_concurrent = 0;

@@ -218,19 +218,37 @@ struct EndInflate {
   void operator()(z_stream* stream) const { inflateEnd(stream); }
 };
 
-/// Grows `text` for more input, at most to `limit` plus one byte (which tells that the limit is passed).
-void grow(std::string& text, std::uint64_t limit) {
-  const std::uint64_t wanted = std::max<std::uint64_t>(text.size() * 2, 1 << 16);
-  text.resize(static_cast<std::size_t>(std::min<std::uint64_t>(wanted, limit + 1 + padding)));
+Padded with_capacity(std::uint64_t size) {
+  Padded result;
+  result.capacity = static_cast<std::size_t>(size) + padding;
+  result.bytes = std::make_unique_for_overwrite<char[]>(result.capacity);
+  return result;
+}
+
+std::size_t room_of(const Padded& text) {
+  return text.capacity - padding - text.size;
+}
+
+/// Makes room for more input, at most to `limit` plus one byte (which tells that the limit is passed).
+void grow(Padded& text, std::uint64_t limit) {
+  const std::uint64_t wanted = std::max<std::uint64_t>(std::uint64_t{text.size} * 2, std::uint64_t{1} << 16);
+  Padded larger = with_capacity(std::min(wanted, limit + 1));
+  std::memcpy(larger.bytes.get(), text.bytes.get(), text.size);
+  larger.size = text.size;
+  text = std::move(larger);
+}
+
+void clear_padding(Padded& text) {
+  std::memset(text.bytes.get() + text.offset + text.size, 0, padding);
 }
 
 }  // namespace
 
-Padded pad(std::string text) {
-  Padded result;
+Padded pad(std::string_view text) {
+  Padded result = with_capacity(text.size());
+  std::copy(text.begin(), text.end(), result.bytes.get());
   result.size = text.size();
-  text.resize(text.size() + padding, '\0');
-  result.bytes = std::move(text);
+  clear_padding(result);
   return result;
 }
 
@@ -245,21 +263,20 @@ Padded read_file(const std::string& path, const TraceLimits& limits) {
         path, {},
         fmt::format("is larger than the limit TraceLimits::file_bytes of {} bytes", limits.file_bytes));
   };
-  Padded result;
   const std::uintmax_t stated = std::filesystem::file_size(path, error);
   if (!error && stated > limits.file_bytes) throw too_large();
   // Pipes state no size; one byte more than stated lets the end of the file be seen without growing.
-  result.bytes.resize(static_cast<std::size_t>(error ? std::uintmax_t{1} << 16 : stated + 1) + padding);
+  Padded result = with_capacity(error ? std::uint64_t{1} << 16 : std::uint64_t{stated} + 1);
   while (true) {
-    const std::size_t room = result.bytes.size() - padding - result.size;
-    const std::size_t got = std::fread(result.bytes.data() + result.size, 1, room, file.get());
+    const std::size_t room = room_of(result);
+    const std::size_t got = std::fread(result.bytes.get() + result.size, 1, room, file.get());
     result.size += got;
     if (result.size > limits.file_bytes) throw too_large();
     if (got < room) break;
-    grow(result.bytes, limits.file_bytes);
+    grow(result, limits.file_bytes);
   }
   if (std::ferror(file.get())) throw TraceError(path, {}, "cannot be read to its end");
-  std::memset(result.bytes.data() + result.size, 0, result.bytes.size() - result.size);
+  clear_padding(result);
   return result;
 }
 
@@ -287,8 +304,7 @@ Padded expand(Padded bytes, const std::string& path, const TraceLimits& limits) 
       }
       if (stated < std::uint64_t{packed.size()} * 64) guess = stated;
     }
-    Padded text;
-    text.bytes.resize(static_cast<std::size_t>(std::min(guess, text_limit)) + 1 + padding);
+    Padded text = with_capacity(std::min(guess, text_limit) + 1);
 
     std::size_t used = 0;  // of `packed`
     const auto fail = [&](const std::string& what) {
@@ -296,17 +312,13 @@ Padded expand(Padded bytes, const std::string& path, const TraceLimits& limits) 
     };
     while (true) {  // One round is at most 1 GiB of input and of output: zlib counts in 32 bits.
       constexpr std::size_t round_max = std::size_t{1} << 30;
-      std::size_t room = text.bytes.size() - padding - text.size;
-      if (room == 0) {
-        grow(text.bytes, text_limit);
-        room = text.bytes.size() - padding - text.size;
-      }
+      if (room_of(text) == 0) grow(text, text_limit);
       const auto input = static_cast<uInt>(std::min(packed.size() - used, round_max));
-      const auto output = static_cast<uInt>(std::min(room, round_max));
+      const auto output = static_cast<uInt>(std::min(room_of(text), round_max));
       // zlib never writes to its input; its old interface lacks the const.
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + used));
       stream.avail_in = input;
-      stream.next_out = reinterpret_cast<Bytef*>(text.bytes.data() + text.size);
+      stream.next_out = reinterpret_cast<Bytef*>(text.bytes.get() + text.size);
       stream.avail_out = output;
       const int status = inflate(&stream, Z_NO_FLUSH);
       used += input - stream.avail_in;
@@ -332,7 +344,7 @@ Padded expand(Padded bytes, const std::string& path, const TraceLimits& limits) 
       }
       throw fail(stream.msg != nullptr ? stream.msg : "damaged");
     }
-    std::memset(text.bytes.data() + text.size, 0, text.bytes.size() - text.size);
+    clear_padding(text);
     bytes = std::move(text);
   }
   if (bytes.size > text_limit) throw too_large({});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -13,15 +14,17 @@ namespace gpusim::trace_text {
 /// Zero bytes that the JSON reader may touch after the end of a text.
 inline constexpr std::size_t padding = 128;
 
-/// A text with `padding` zero bytes behind it.
+/// A text with `padding` zero bytes behind it. Not a std::string: that would fill its memory before it is
+/// read into.
 struct Padded {
-  std::string bytes;
+  std::unique_ptr<char[]> bytes;
+  std::size_t capacity = 0;
   std::size_t offset = 0;  ///< Of the text in `bytes`; a byte order mark lies before it.
-  std::size_t size = 0;
-  std::string_view view() const { return {bytes.data() + offset, size}; }
+  std::size_t size = 0;    ///< Of the text.
+  std::string_view view() const { return {bytes.get() + offset, size}; }
 };
 
-Padded pad(std::string text);
+Padded pad(std::string_view text);
 
 /// The file's bytes. Throws TraceError for what cannot be read or exceeds the limit.
 Padded read_file(const std::string& path, const TraceLimits& limits);
