@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/app/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "sim/app/expectations.hpp"
+#include "sim/app/run_variant.hpp"
+#include "sim/config/error.hpp"
+#include "sim/config/hardware_reader.hpp"
+#include "sim/config/load.hpp"
+#include "sim/engine/program.hpp"
+#include "sim/report/chrome_trace.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/scenario_reader.hpp"
+#include "sim/trace/summary.hpp"
+#include "sim/trace/trace.hpp"
+
+namespace gpusim {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The arguments are wrong in a way that CLI11 does not know.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct RunArguments {
+  std::vector<std::string> files;
+  std::vector<std::string> sets;
+  std::vector<std::string> variants;
+  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> seed;
+  std::string format = "text";
+  std::string trace;
+};
+
+std::string with_newline(std::string text) {
+  if (text.empty() || text.back() != '\n') text += '\n';
+  return text;
+}
+
+bool is_trace_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const auto ends_with = [&](std::string_view end) {
+    return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+  };
+  return ends_with(".json") || ends_with(".json.gz") || ends_with(".gz");
+}
+
+class Command {
+ public:
+  explicit Command(const Surroundings& surroundings) : surroundings_(surroundings) {}
+
+  ExitCode run(const RunArguments& arguments) {
+    const ScenarioOptions options = scenario_options(arguments);
+    std::vector<Scenario> scenarios;
+    Errors errors;
+    for (const std::string& file : arguments.files)
+      errors.collect([&] { scenarios.push_back(read(file, options)); });
+    // Several files, each with its own mistakes: in the order given, not sorted into each other.
+    if (!errors.empty()) throw ConfigError(errors.diagnostics());
+
+    std::size_t runs = 0;
+    for (const Scenario& scenario : scenarios) runs += scenario.variants.size();
+    RunOptions run_options = simulation_options();
+    run_options.timeline = !arguments.trace.empty();
+    run_options.one_cuda_graph = arguments.format == "text";
+
+    TraceStore traces;
+    std::vector<report::ScenarioReport> reports;
+    bool first = true;
+    for (const Scenario& scenario : scenarios) {
+      reports.push_back(run_scenario(scenario, traces, run_options));
+      if (!arguments.trace.empty()) write_traces(scenario, reports.back(), arguments.trace, runs);
+      for (report::VariantResult& result : reports.back().variants) result.timeline.reset();
+      if (arguments.format != "text") continue;
+      if (!first) out("\n");
+      first = false;
+      out(with_newline(report::to_text(reports.back())));
+      reports.clear();
+    }
+    if (arguments.format == "json") out(with_newline(report::to_json(reports, GPUSIM_VERSION)));
+    if (arguments.format == "csv") out(with_newline(report::to_csv(reports)));
+    return ExitCode::Done;
+  }
+
+  ExitCode test(const std::vector<std::string>& paths, const RunArguments& arguments) {
+    const std::vector<fs::path> files = scenario_files(paths);
+    const ScenarioOptions options = scenario_options(arguments);
+    RunOptions run_options = simulation_options();
+    run_options.one_cuda_graph = false;
+    std::size_t failed = 0;
+    std::size_t broken = 0;
+    std::size_t checked = 0;
+    std::string failures;
+    for (const fs::path& file : files) {
+      try {
+        TraceStore traces;
+        const report::ScenarioReport result = run_scenario(read(file.string(), options), traces, run_options);
+        std::size_t passed = 0;
+        std::string messages;
+        for (const report::ExpectationResult& expectation : result.expectations) {
+          ++checked;
+          if (expectation.pass) {
+            ++passed;
+          } else {
+            messages += fmt::format("{}: failed: {}\n", expectation.where, describe(expectation));
+          }
+        }
+        if (!messages.empty()) ++failed;
+        out(fmt::format("{} {}: {} of {} expectations hold\n", messages.empty() ? "ok    " : "FAILED",
+                        file.string(), passed, result.expectations.size()));
+        out(messages);
+      } catch (const std::exception& error) {
+        if (!report_bad_input(error)) throw;
+        ++broken;
+        out(fmt::format("ERROR  {}\n", file.string()));
+      }
+    }
+    out(fmt::format("{} scenario{}, {} expectation{}: {}\n", files.size(), files.size() == 1 ? "" : "s",
+                    checked, checked == 1 ? "" : "s",
+                    failed == 0 && broken == 0 ? std::string("all hold")
+                                               : fmt::format("{} failed, {} could not run", failed, broken)));
+    if (broken > 0) return ExitCode::BadInput;
+    return failed > 0 ? ExitCode::ExpectationFailed : ExitCode::Done;
+  }
+
+  ExitCode list(const std::string& what) {
+    config::SearchPath search = search_path();
+    const bool hardware = what == "hardware";
+    const std::string kind = hardware ? "hardware" : "hosts";
+    std::vector<std::string> names = config::known_configs(kind, search);
+    std::size_t width = 4;
+    for (const std::string& name : names) width = std::max(width, name.size());
+    for (const std::string& name : names) {
+      const fs::path file = config::find_config(kind, name, Location{"list " + kind, 0, 0}, search);
+      const config::Node root = config::load_file(file);
+      if (hardware) {
+        const GpuSpec gpu = config::read_hardware(root, search);
+        const auto bf16 = gpu.peak.find(Dtype::Bf16);
+        const auto fp16 = gpu.peak.find(Dtype::Fp16);
+        const std::string peak = bf16   ? format_quantity(*bf16) + " bf16"
+                                 : fp16 ? format_quantity(*fp16) + " fp16"
+                                        : std::string("-");
+        out(fmt::format("{:<{}}  {:<28}  {:>9}  {:>10}  {}\n", name, width, gpu.name,
+                        format_quantity(gpu.memory.capacity), format_quantity(gpu.memory.bandwidth), peak));
+      } else {
+        out(fmt::format("{:<{}}  {}\n", name, width, config::read_host(root, search).name));
+      }
+    }
+    return ExitCode::Done;
+  }
+
+  ExitCode trace_summary(const std::vector<std::string>& files, const std::string& format) {
+    std::vector<Summary> summaries;
+    for (const std::string& file : files) summaries.push_back(summarize(read_trace(file)));
+    if (format == "json") {
+      out(with_newline(summary_json(summaries)));
+      return ExitCode::Done;
+    }
+    if (format == "csv") out(summary_csv_header() + "\n");
+    for (std::size_t i = 0; i < summaries.size(); ++i) {
+      if (format == "csv") {
+        out(summary_csv_row(summaries[i]) + "\n");
+      } else {
+        if (i > 0) out("\n");
+        out(with_newline(summary_text(summaries[i])));
+      }
+    }
+    return ExitCode::Done;
+  }
+
+  /// Prints what the user did wrong; false if the error is not of that kind.
+  bool report_bad_input(const std::exception& error) const {
+    const bool known = dynamic_cast<const ConfigError*>(&error) != nullptr ||
+                       dynamic_cast<const TraceError*>(&error) != nullptr ||
+                       dynamic_cast<const engine::DeadlockError*>(&error) != nullptr;
+    if (known) {
+      err(with_newline(error.what()));
+      return true;
+    }
+    if (dynamic_cast<const UsageError*>(&error) != nullptr ||
+        dynamic_cast<const fs::filesystem_error*>(&error)) {
+      err(fmt::format("gpusim: error: {}\n", error.what()));
+      return true;
+    }
+    return false;
+  }
+
+  void out(std::string_view text) const { surroundings_.out(text); }
+  void err(std::string_view text) const { surroundings_.err(text); }
+
+ private:
+  ScenarioOptions scenario_options(const RunArguments& arguments) const {
+    ScenarioOptions options;
+    options.sets = arguments.sets;
+    options.variants = arguments.variants;
+    options.metrics = metric_paths();
+    options.config_folders = surroundings_.config_folders;
+    if (arguments.steps) {
+      if (*arguments.steps < 1)
+        throw UsageError(fmt::format("--steps: must be at least 1, not {}", *arguments.steps));
+      options.steps = arguments.steps;
+    }
+    if (arguments.seed) {
+      if (*arguments.seed < 0)
+        throw UsageError(fmt::format("--seed: must not be negative, but is {}", *arguments.seed));
+      options.seed = static_cast<std::uint64_t>(*arguments.seed);
+    }
+    return options;
+  }
+
+  config::SearchPath search_path() const {
+    config::SearchPath search;
+    search.beside = ".";
+    search.extra = surroundings_.config_folders;
+    return search;
+  }
+
+  RunOptions simulation_options() const {
+    RunOptions options;
+    options.config_folders = surroundings_.config_folders;
+    return options;
+  }
+
+  static Scenario read(const std::string& file, const ScenarioOptions& options) {
+    return is_trace_file(file) ? trace_scenario(file, options) : read_scenario(file, options);
+  }
+
+  /// Files as they are, folders with all *.yaml below them in the order of their paths.
+  static std::vector<fs::path> scenario_files(const std::vector<std::string>& paths) {
+    std::vector<fs::path> files;
+    for (const std::string& path : paths) {
+      std::error_code ignored;
+      if (!fs::is_directory(path, ignored)) {
+        files.emplace_back(path);
+        continue;
+      }
+      std::vector<fs::path> found;
+      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path)) {
+        // Configurations beside a scenario are no scenarios.
+        const std::string folder = entry.path().parent_path().filename().string();
+        if (folder == "hardware" || folder == "hosts") continue;
+        if (entry.is_regular_file() && entry.path().extension() == ".yaml") found.push_back(entry.path());
+      }
+      if (found.empty()) throw UsageError(fmt::format("no *.yaml file in '{}'", path));
+      std::sort(found.begin(), found.end());
+      files.insert(files.end(), found.begin(), found.end());
+    }
+    return files;
+  }
+
+  /// OUT.json for a single run; else OUT.SCENARIO.VARIANT.json, the scenario only where there are several.
+  void write_traces(const Scenario& scenario, const report::ScenarioReport& result, const std::string& path,
+                    std::size_t runs) const {
+    const bool several_scenarios = runs > scenario.variants.size();
+    for (std::size_t i = 0; i < result.variants.size(); ++i) {
+      const report::VariantResult& run = result.variants[i];
+      fs::path file(path);
+      if (runs > 1) {
+        std::string stem = file.stem().string();
+        if (several_scenarios) stem += "." + fs::path(scenario.file).stem().string();
+        file.replace_filename(stem + "." + run.variant + file.extension().string());
+      }
+      errno = 0;
+      std::ofstream stream(file, std::ios::binary);
+      if (!stream)
+        throw UsageError(fmt::format("cannot write '{}': {}", file.string(), std::strerror(errno)));
+      report::ChromeTraceOptions options;
+      options.title = fmt::format("{} ({})", scenario.name, run.variant);
+      options.device_name = run.device.name;
+      options.device_memory_bytes = run.device.capacity.value_or(Bytes(0)).value();
+      options.sms = run.device.sms;
+      options.steps_per_program = run.steps_per_program;
+      report::write_chrome_trace(stream, run.program, *run.timeline, options);
+      stream.flush();
+      if (!stream)
+        throw UsageError(fmt::format("cannot write '{}': {}", file.string(), std::strerror(errno)));
+      err(fmt::format("trace of {} written to {}\n", run.variant, file.string()));
+    }
+  }
+
+  const Surroundings& surroundings_;
+};
+
+/// Adds the options that say what to simulate.
+void add_scenario_options(CLI::App& app, RunArguments& arguments) {
+  // One value each: without that the option would take the files behind it.
+  app.add_option("--set", arguments.sets, "Change a value of the scenario, as PATH=VALUE; may be repeated")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--variant", arguments.variants, "Only this variant; may be repeated")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--steps", arguments.steps, "Simulate exactly so many steps from an idle machine")
+      ->type_name("N");
+  app.add_option("--seed", arguments.seed, "Seed of random durations")->type_name("N");
+}
+
+}  // namespace
+
+OutputError::OutputError(int error_number)
+    : std::runtime_error(fmt::format("cannot write the results: {}", std::strerror(error_number))),
+      closed_pipe_(error_number == EPIPE) {}
+
+ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings& surroundings) {
+  Command command(surroundings);
+  CLI::App app("Where does a deep-learning step's time go, and what would each remedy buy?", "gpusim");
+  app.set_version_flag("--version", std::string("gpusim ") + GPUSIM_VERSION);
+  app.require_subcommand(1);
+  const CLI::IsMember formats({"text", "json", "csv"});
+
+  RunArguments run;
+  CLI::App* run_app = app.add_subcommand("run", "Simulate scenarios or profiler traces and report");
+  run_app->add_option("files", run.files, "Scenario (.yaml) or profiler trace (.json, .json.gz)")
+      ->type_name("FILE")
+      ->required();
+  add_scenario_options(*run_app, run);
+  run_app->add_option("--format", run.format, "text, json or csv")->check(formats)->type_name("FORMAT");
+  run_app->add_option("--trace", run.trace, "Write the timeline as a Chrome trace")->type_name("OUT.json");
+
+  RunArguments test;
+  CLI::App* test_app = app.add_subcommand("test", "Check the expectations of scenarios");
+  test_app->add_option("paths", test.files, "Scenario, or folder with scenarios below it")
+      ->type_name("PATH")
+      ->required();
+  add_scenario_options(*test_app, test);
+
+  std::string list_what;
+  CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
+  list_app->add_option("what", list_what, "hardware or hosts")
+      ->check(CLI::IsMember({"hardware", "hosts"}))
+      ->type_name("WHAT")
+      ->required();
+
+  CLI::App* trace_app = app.add_subcommand("trace", "Look at profiler traces");
+  trace_app->require_subcommand(1);
+  CLI::App* summary_app =
+      trace_app->add_subcommand("summary", "The figures of a trace that one looks at first");
+  std::vector<std::string> trace_files;
+  std::string trace_format = "text";
+  summary_app->add_option("files", trace_files, "Profiler trace (.json, .json.gz)")
+      ->type_name("FILE")
+      ->required();
+  summary_app->add_option("--format", trace_format, "text, json or csv")->check(formats)->type_name("FORMAT");
+
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const int code = app.exit(error, out, err);
+    surroundings.out(out.str());
+    surroundings.err(err.str());
+    return code == 0 ? ExitCode::Done : ExitCode::BadInput;
+  }
+
+  try {
+    if (*run_app) return command.run(run);
+    if (*test_app) return command.test(test.files, test);
+    if (*list_app) return command.list(list_what);
+    return command.trace_summary(trace_files, trace_format);
+  } catch (const OutputError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    surroundings.err("gpusim: error: out of memory\n");
+    return ExitCode::BadInput;
+  } catch (const std::exception& error) {
+    if (command.report_bad_input(error)) return ExitCode::BadInput;
+    surroundings.err(fmt::format("gpusim: internal error: {}\n", error.what()));
+    return ExitCode::InternalError;
+  }
+}
+
+}  // namespace gpusim

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/app/command_line.hpp"
+#include "sim/config/names.hpp"
+
+namespace {
+
+void write_all(std::FILE* file, std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0)
+    throw gpusim::OutputError(errno);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that has seen enough (`gpusim run ... | head -1`) is no reason to die by a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    gpusim::Surroundings surroundings;
+    surroundings.out = [](std::string_view text) { write_all(stdout, text); };
+    surroundings.err = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); };
+    if (const char* folders = std::getenv("GPUSIM_CONFIGS"))
+      surroundings.config_folders = gpusim::config::split_search_list(folders);
+    std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    return static_cast<int>(gpusim::run_command_line(std::move(arguments), surroundings));
+  } catch (const gpusim::OutputError& error) {
+    if (error.closed_pipe()) return 0;
+    std::fprintf(stderr, "gpusim: error: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpusim: internal error: %s\n", error.what());
+    return 3;
+  }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/app/run_variant.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "sim/app/expectations.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/report/metrics.hpp"
+
+namespace gpusim {
+namespace {
+
+std::string count_of(std::int64_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+Captured captured(const BuiltProgram& built, const std::optional<GpuSpec>& hardware) {
+  return capture(built.program, built.machine,
+                 {.costs = cuda_graph_costs(hardware, built.program),
+                  .step_starts = built.step_starts,
+                  .threads_kept = built.threads_kept});
+}
+
+std::int64_t host_launches(const engine::Program& program) {
+  std::int64_t launches = 0;
+  for (const engine::HostThread& thread : program.threads)
+    for (const engine::Instruction& i : thread.instructions)
+      if (i.call == engine::Call::Launch || i.call == engine::Call::LaunchGraph) ++launches;
+  return launches;
+}
+
+/// The dtype whose peak counts: the workload's, else that of all its kernels if they have but one.
+std::string dtype_of(const Workload& workload) {
+  if (!workload.dtype.empty()) return workload.dtype;
+  std::set<std::string> dtypes;
+  const auto* kernels = std::get_if<KernelsWorkload>(&workload.source);
+  if (kernels == nullptr) return {};
+  const auto collect = [&](const auto& self, const std::vector<Item>& items) -> void {
+    for (const Item& item : items) {
+      if (const auto* kernel = std::get_if<KernelItem>(&item.what)) {
+        if (!kernel->dtype.empty()) dtypes.insert(kernel->dtype);
+      } else if (const auto* loop = std::get_if<LoopItem>(&item.what)) {
+        self(self, loop->body);
+      } else if (const auto* graph = std::get_if<CudaGraphItem>(&item.what)) {
+        for (const CudaGraphItem::Node& node : graph->nodes)
+          if (const auto* op = std::get_if<KernelItem>(&node.op))
+            if (!op->dtype.empty()) dtypes.insert(op->dtype);
+      }
+    }
+  };
+  for (const ThreadItems& thread : kernels->threads) collect(collect, thread.items);
+  return dtypes.size() == 1 ? *dtypes.begin() : std::string();
+}
+
+report::Device device_of(const GpuSpec& gpu, const std::string& dtype) {
+  report::Device device;
+  device.name = gpu.name;
+  device.sms = gpu.sms;
+  if (gpu.memory.bandwidth.value() > 0) device.bandwidth = gpu.memory.bandwidth;
+  if (gpu.memory.capacity.value() > 0) device.capacity = gpu.memory.capacity;
+  if (const auto known = find_dtype(dtype)) {
+    device.dtype = dtype;
+    device.peak = gpu.peak.find(*known);
+  }
+  return device;
+}
+
+}  // namespace
+
+std::shared_ptr<const Trace> TraceStore::read(const std::string& path) {
+  std::shared_ptr<const Trace>& trace = traces_[path];
+  if (!trace) trace = std::make_shared<const Trace>(read_trace(path));
+  return trace;
+}
+
+report::VariantResult run_variant(const Variant& variant, TraceStore&, const RunOptions& options) {
+  report::VariantResult result;
+  result.variant = variant.name;
+  const std::optional<GpuSpec> hardware = variant.hardware;
+  BuiltProgram built = build_program(variant);
+  result.notes = built.notes;
+  result.steps_per_program = built.steps_per_program;
+
+  if (variant.cuda_graph == CudaGraphMode::Full) {
+    Captured graphs = captured(built, hardware);
+    for (const CaptureCut& cut : graphs.cuts)
+      result.cuda_graphs_cut_by.push_back(
+          cut.count == 1 ? cut.reason : fmt::format("{} ({} times a step)", cut.reason, cut.count));
+    built.program = std::move(graphs.program);
+  }
+
+  std::optional<engine::Timeline> timeline;
+  const std::int64_t steps = variant.steps.value_or(1);
+  if (options.timeline) timeline.emplace();
+  result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
+  if (!variant.steps && built.repeats) result.steady = engine::run_steady(built.program, built.machine);
+
+  if (options.one_cuda_graph && variant.cuda_graph == CudaGraphMode::None) {
+    Captured graphs = captured(built, hardware);
+    if (graphs.graphs > 0 && host_launches(graphs.program) < host_launches(built.program)) {
+      report::VariantResult what_if;
+      what_if.steps_per_program = built.steps_per_program;
+      what_if.isolated = engine::run(graphs.program, built.machine, steps);
+      if (!variant.steps && built.repeats) what_if.steady = engine::run_steady(graphs.program, built.machine);
+      what_if.program = std::move(graphs.program);
+      const report::Metrics m = report::metrics(what_if);
+      result.one_cuda_graph = report::WhatIf{.step_time = m.step_time, .gpu_utilization = m.gpu_utilization};
+    }
+    if (result.cuda_graphs_cut_by.empty())
+      for (const CaptureCut& cut : graphs.cuts) result.cuda_graphs_cut_by.push_back(cut.reason);
+  }
+
+  if (hardware) result.device = device_of(*hardware, dtype_of(variant.workload));
+  if (variant.workload.model_flops.value() > 0) result.model_flops = variant.workload.model_flops;
+  result.timeline = std::move(timeline);
+  result.program = std::move(built.program);
+  return result;
+}
+
+report::ScenarioReport run_scenario(const Scenario& scenario, TraceStore& traces, const RunOptions& options) {
+  report::ScenarioReport result;
+  result.scenario = scenario.name;
+  result.description = scenario.description;
+  result.file = scenario.file;
+  std::vector<report::Metrics> metrics;
+  for (const Variant& variant : scenario.variants) {
+    try {
+      result.variants.push_back(run_variant(variant, traces, options));
+    } catch (const engine::DeadlockError& error) {
+      throw engine::DeadlockError(
+          fmt::format("{}: error: variant '{}' is stuck\n{}", scenario.file, variant.name, error.what()));
+    } catch (const ConfigError& error) {
+      // What only shows while building has no place in the file.
+      std::vector<Diagnostic> diagnostics = error.diagnostics();
+      for (Diagnostic& diagnostic : diagnostics)
+        if (diagnostic.where.file.empty()) diagnostic.where.file = scenario.file;
+      throw ConfigError(std::move(diagnostics));
+    }
+    if (!scenario.expectations.empty()) metrics.push_back(report::metrics(result.variants.back()));
+  }
+  result.expectations = check_expectations(scenario.expectations, metrics);
+  return result;
+}
+
+}  // namespace gpusim

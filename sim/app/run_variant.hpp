@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// One variant simulated: build, capture if asked, run, and collect what reports need.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/program/build.hpp"
+#include "sim/report/result.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/trace/trace.hpp"
+
+namespace gpusim {
+
+/// Traces that several variants replay are read once.
+class TraceStore {
+ public:
+  /// Throws TraceError.
+  std::shared_ptr<const Trace> read(const std::string& path);
+
+ private:
+  std::map<std::string, std::shared_ptr<const Trace>> traces_;
+};
+
+struct RunOptions {
+  bool timeline = false;       ///< Keep the timeline of the isolated run.
+  bool one_cuda_graph = true;  ///< Also find out what CUDA graphs would change, for the advice.
+  /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
+  std::vector<std::filesystem::path> config_folders;
+};
+
+/// The most GPU ops that a timeline may hold.
+inline constexpr std::int64_t timeline_ops_max = 20'000'000;
+
+/// Throws ConfigError (nothing can be built), TraceError, and engine::DeadlockError.
+report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options = {});
+
+/// All variants, and whether they are as expected.
+report::ScenarioReport run_scenario(const Scenario& scenario, TraceStore& traces,
+                                    const RunOptions& options = {});
+
+}  // namespace gpusim

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/program/build.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "sim/config/error.hpp"
+
+namespace gpusim {
+namespace {
+
+using engine::Call;
+using engine::Index;
+using engine::Instruction;
+
+/// A step may take no longer than this when nothing overlaps, so that thousands of steps fit the engine's
+/// clock.
+constexpr Picoseconds step_time_max = std::chrono::hours(24);
+
+engine::Distribution::Kind engine_kind(DurationDistribution::Kind kind) {
+  switch (kind) {
+    case DurationDistribution::Kind::Uniform:
+      return engine::Distribution::Kind::Uniform;
+    case DurationDistribution::Kind::Normal:
+      return engine::Distribution::Kind::Normal;
+    case DurationDistribution::Kind::Lognormal:
+      return engine::Distribution::Kind::Lognormal;
+    case DurationDistribution::Kind::Exponential:
+      return engine::Distribution::Kind::Exponential;
+    case DurationDistribution::Kind::Choice:
+      return engine::Distribution::Kind::Choice;
+  }
+  return engine::Distribution::Kind::Choice;
+}
+
+/// Expected duration: decides the class of a kernel whose durations are random.
+Picoseconds mean(const DurationDistribution& d) {
+  switch (d.kind) {
+    case DurationDistribution::Kind::Uniform:
+      return d.a + (d.b - d.a) / 2;
+    case DurationDistribution::Kind::Normal:
+    case DurationDistribution::Kind::Exponential:
+      return d.a;
+    case DurationDistribution::Kind::Lognormal:
+      return Picoseconds(std::llround(static_cast<double>(d.a.count()) * std::exp(d.sigma * d.sigma / 2)));
+    case DurationDistribution::Kind::Choice: {
+      double sum = 0;
+      for (const Picoseconds choice : d.choices) sum += static_cast<double>(choice.count());
+      return Picoseconds(std::llround(sum / static_cast<double>(d.choices.size())));
+    }
+  }
+  return Picoseconds(0);
+}
+
+const char* direction_name(CopyDirection direction) {
+  switch (direction) {
+    case CopyDirection::HostToDevice:
+      return "Memcpy HtoD";
+    case CopyDirection::DeviceToHost:
+      return "Memcpy DtoH";
+    case CopyDirection::DeviceToDevice:
+      return "Memcpy DtoD";
+  }
+  return "Memcpy";
+}
+
+/// Names in the order of their first use.
+class Table {
+ public:
+  Index find(const std::string& name, std::vector<std::string>& names) {
+    const auto [known, added] = index_.emplace(name, static_cast<Index>(names.size()));
+    if (added) names.push_back(name);
+    return known->second;
+  }
+
+ private:
+  std::map<std::string, Index> index_;
+};
+
+class Builder {
+ public:
+  explicit Builder(const Variant& variant)
+      : variant_(variant), hardware_(variant.hardware ? &*variant.hardware : nullptr) {
+    if (hardware_ != nullptr) launch_ = hardware_->launch;
+  }
+
+  BuiltProgram build(const KernelsWorkload& workload) {
+    result_.machine = build_machine(variant_.hardware);
+    engine::Program& program = result_.program;
+    program.seed = variant_.seed;
+    for (const DurationDistribution& d : workload.distributions) {
+      distribution_index_.emplace(d.name, static_cast<Index>(program.distributions.size()));
+      program.distributions.push_back({.name = d.name,
+                                       .kind = engine_kind(d.kind),
+                                       .a = d.a,
+                                       .b = d.b,
+                                       .shape = d.sigma,
+                                       .choices = d.choices});
+      distribution_mean_.push_back(mean(d));
+    }
+    for (const ThreadItems& thread : workload.threads) {
+      program.threads.push_back({thread.name, {}});
+      emit(thread.items);
+    }
+    if (serial_time_ > static_cast<double>(step_time_max.count()))
+      throw ConfigError(Diagnostic{{},
+                                   "workload",
+                                   "one step adds up to more than 24 h of simulated time (step_time_max)",
+                                   "check the units and repeats of the durations"});
+    if (hardware_ != nullptr && launch_.transferred)
+      result_.notes.push_back(
+          fmt::format("launch parameters of {} are transferred from another device", hardware_->name));
+    return std::move(result_);
+  }
+
+ private:
+  void emit(const std::vector<Item>& items) {
+    for (const Item& item : items) std::visit([&](const auto& what) { emit(what); }, item.what);
+  }
+
+  void emit(const LoopItem& loop) {
+    for (std::int64_t i = 0; i < loop.repeat; ++i) emit(loop.body);
+  }
+
+  void emit(const KernelItem& item) {
+    const std::vector<Index>& ops = ops_of(item);
+    std::size_t& turn = turn_[&item];
+    for (std::int64_t i = 0; i < item.repeat; ++i) {
+      emit_waits(item.after, item.stream);
+      push_launch(ops[turn], item.stream, item.launch, launch_.call);
+      turn = turn + 1 == ops.size() ? 0 : turn + 1;
+    }
+  }
+
+  void emit(const CopyItem& item) {
+    const Index op = ops_of(item).front();
+    for (std::int64_t i = 0; i < item.repeat; ++i) {
+      emit_waits(item.after, item.stream);
+      Instruction& instruction = push_launch(op, item.stream, item.launch, launch_.copy_call);
+      instruction.blocking = item.blocking;
+      if (item.blocking) instruction.return_latency = launch_.sync_return;
+    }
+  }
+
+  void emit(const MemsetItem& item) {
+    const Index op = ops_of(item).front();
+    for (std::int64_t i = 0; i < item.repeat; ++i) {
+      emit_waits(item.after, item.stream);
+      push_launch(op, item.stream, item.launch, launch_.memset_call);
+    }
+  }
+
+  void emit(const CudaGraphItem& item) {
+    const auto [known, added] =
+        graph_index_.emplace(&item, static_cast<Index>(result_.program.graphs.size()));
+    if (added) result_.program.graphs.push_back(graph_of(item));
+    const Index graph = known->second;
+    const auto nodes = static_cast<std::int64_t>(result_.program.graphs[graph].nodes.size());
+    double ops_time = 0;
+    for (const engine::CudaGraph::Node& node : result_.program.graphs[graph].nodes)
+      ops_time += expected_time(node.op);
+    for (std::int64_t i = 0; i < item.repeat; ++i) {
+      if (!item.launch.call && launch_.cuda_graph.replay_work > Picoseconds(0)) {
+        Instruction work;
+        work.duration = launch_.cuda_graph.replay_work;
+        work.name = name("CUDA graph replay");
+        push(work);
+      }
+      Instruction instruction;
+      instruction.call = Call::LaunchGraph;
+      instruction.stream = stream(item.stream);
+      instruction.object = graph;
+      instruction.duration = item.launch.call.value_or(
+          launch_.cuda_graph.call.points.empty() ? launch_.call : graph_call_time(launch_, nodes));
+      instruction.latency =
+          item.launch.latency.value_or(instruction.duration + launch_.cuda_graph.arrival_after_call);
+      serial_time_ += ops_time;
+      push(instruction);
+    }
+  }
+
+  void emit(const WorkItem& item) {
+    Instruction instruction;
+    instruction.call = item.input ? Call::Input : Call::Work;
+    instruction.duration = item.duration;
+    if (!item.name.empty()) instruction.name = name(item.name);
+    for (std::int64_t i = 0; i < item.repeat; ++i) push(instruction);
+  }
+
+  void emit(const RecordItem& item) {
+    push(event_call(Call::Record, item.event, item.stream, item.launch, launch_.event_record));
+  }
+
+  void emit(const WaitItem& item) {
+    push(event_call(Call::StreamWait, item.event, item.stream, item.launch, launch_.stream_wait));
+  }
+
+  void emit(const SynchronizeItem& item) {
+    Instruction instruction;
+    switch (item.target) {
+      case SynchronizeItem::Target::Device:
+        instruction.call = Call::SynchronizeDevice;
+        instruction.object = 0;
+        break;
+      case SynchronizeItem::Target::Stream:
+        instruction.call = Call::SynchronizeStream;
+        instruction.stream = stream(item.name);
+        break;
+      case SynchronizeItem::Target::Event:
+        instruction.call = Call::SynchronizeEvent;
+        instruction.object = events_.find(item.name, result_.program.events);
+        break;
+    }
+    instruction.duration = launch_.sync_call;
+    instruction.return_latency = launch_.sync_return;
+    push(instruction);
+  }
+
+  void emit(const AllocateItem& item) { push_memory(Call::Allocate, item.name, item.bytes); }
+  void emit(const FreeItem& item) { push_memory(Call::Free, item.name, item.bytes); }
+
+  void emit(const SignalItem& item) { push_signal(Call::Signal, item.signal); }
+  void emit(const AwaitItem& item) { push_signal(Call::Await, item.signal); }
+
+  void push_memory(Call call, const std::string& what, Bytes bytes) {
+    Instruction instruction;
+    instruction.call = call;
+    instruction.bytes = bytes.value();
+    instruction.name = name(what);
+    push(instruction);
+  }
+
+  void push_signal(Call call, const std::string& signal) {
+    Instruction instruction;
+    instruction.call = call;
+    instruction.object = signals_.find(signal, result_.program.signals);
+    push(instruction);
+  }
+
+  /// Waits that ride on the launch that follows.
+  void emit_waits(const std::vector<std::string>& events, const std::string& stream_name) {
+    for (const std::string& event : events) {
+      Instruction wait = event_call(Call::StreamWait, event, stream_name, {}, launch_.stream_wait);
+      wait.attached = true;
+      push(wait);
+    }
+  }
+
+  Instruction event_call(Call call, const std::string& event, const std::string& stream_name,
+                         const LaunchTimes& times, Picoseconds call_time) {
+    Instruction instruction;
+    instruction.call = call;
+    instruction.object = events_.find(event, result_.program.events);
+    instruction.stream = stream(stream_name);
+    instruction.duration = times.call.value_or(call_time);
+    instruction.latency = times.latency.value_or(instruction.duration + launch_.arrival_after_call);
+    return instruction;
+  }
+
+  Instruction& push_launch(Index op, const std::string& stream_name, const LaunchTimes& times,
+                           Picoseconds call_time) {
+    Instruction instruction;
+    instruction.call = Call::Launch;
+    instruction.object = op;
+    instruction.stream = stream(stream_name);
+    instruction.duration = times.call.value_or(call_time);
+    instruction.latency = times.latency.value_or(instruction.duration + launch_.arrival_after_call);
+    serial_time_ += expected_time(op);
+    return push(instruction);
+  }
+
+  Instruction& push(const Instruction& instruction) {
+    serial_time_ += static_cast<double>(
+        (instruction.duration + instruction.latency + instruction.return_latency).count());
+    return result_.program.threads.back().instructions.emplace_back(instruction);
+  }
+
+  double expected_time(Index op) const {
+    const engine::GpuOp& o = result_.program.ops[op];
+    return static_cast<double>(
+        (o.distribution == engine::no_index ? o.duration : distribution_mean_[o.distribution]).count());
+  }
+
+  const std::vector<Index>& ops_of(const KernelItem& item) {
+    std::vector<Index>& ops = ops_[&item];
+    if (!ops.empty()) return ops;
+    engine::GpuOp op;
+    op.name = name(item.name);
+    op.min_period = min_period(launch_, item.blocks);
+    op.min_period_in_graph = graph_min_period(launch_, item.blocks);
+    op.bytes = item.bytes.value();
+    op.flops = item.flops.value();
+    const auto classify = [&](Picoseconds duration) {
+      return static_cast<engine::GapClass>(gap_class(LaunchedOp::Kernel, duration, item.programmatic));
+    };
+    if (item.duration.in_turn.empty()) {
+      op.distribution = distribution_index_.at(item.duration.distribution);
+      op.gap_class = classify(distribution_mean_[op.distribution]);
+      ops.push_back(add(op));
+    }
+    for (const Picoseconds duration : item.duration.in_turn) {
+      op.duration = duration;
+      op.gap_class = classify(duration);
+      ops.push_back(add(op));
+    }
+    return ops;
+  }
+
+  const std::vector<Index>& ops_of(const CopyItem& item) {
+    std::vector<Index>& ops = ops_[&item];
+    if (!ops.empty()) return ops;
+    engine::GpuOp op;
+    op.name = name(item.name.empty() ? std::string(direction_name(item.direction)) : item.name);
+    op.kind = engine::OpKind::Memcpy;
+    op.bytes = item.bytes.value();
+    LaunchedOp kind = LaunchedOp::HostCopy;
+    switch (item.direction) {
+      case CopyDirection::HostToDevice:
+        op.copy_engine = engine::CopyEngine::HostToDevice;
+        op.duration = item.duration ? *item.duration : host_to_device_time(*hardware_, item.bytes);
+        break;
+      case CopyDirection::DeviceToHost:
+        op.copy_engine = engine::CopyEngine::DeviceToHost;
+        op.duration = item.duration ? *item.duration : device_to_host_time(*hardware_, item.bytes);
+        break;
+      case CopyDirection::DeviceToDevice:
+        op.copy_engine = engine::CopyEngine::DeviceToDevice;
+        op.duration = item.duration ? *item.duration : device_to_device_time(*hardware_, item.bytes);
+        kind = LaunchedOp::DeviceCopy;
+        break;
+    }
+    op.gap_class = static_cast<engine::GapClass>(gap_class(kind, op.duration));
+    ops.push_back(add(op));
+    return ops;
+  }
+
+  const std::vector<Index>& ops_of(const MemsetItem& item) {
+    std::vector<Index>& ops = ops_[&item];
+    if (!ops.empty()) return ops;
+    engine::GpuOp op;
+    op.name = name(item.name);
+    op.kind = engine::OpKind::Memset;
+    op.bytes = item.bytes.value();
+    op.duration = item.duration
+                      ? *item.duration
+                      : hardware_->copy.latency + transfer_time(item.bytes, hardware_->memory.bandwidth);
+    op.gap_class = static_cast<engine::GapClass>(gap_class(LaunchedOp::Memset, op.duration));
+    ops.push_back(add(op));
+    return ops;
+  }
+
+  engine::CudaGraph graph_of(const CudaGraphItem& item) {
+    engine::CudaGraph graph;
+    graph.name = name(item.name);
+    std::vector<Index> last_of(item.nodes.size());  ///< Position of the last repeat of each node as written.
+    for (std::size_t i = 0; i < item.nodes.size(); ++i) {
+      const CudaGraphItem::Node& node = item.nodes[i];
+      std::vector<Index> after;
+      for (const std::size_t need : node.needs) after.push_back(last_of[need]);
+      const auto [ops, repeat] = std::visit(
+          [&](const auto& op) {
+            return std::pair<const std::vector<Index>&, std::int64_t>(ops_of(op), op.repeat);
+          },
+          node.op);
+      for (std::int64_t k = 0; k < repeat; ++k) {
+        const Index op = ops[static_cast<std::size_t>(k) % ops.size()];
+        graph.nodes.push_back({op, std::move(after)});
+        after = {static_cast<Index>(graph.nodes.size() - 1)};
+      }
+      last_of[i] = static_cast<Index>(graph.nodes.size() - 1);
+    }
+    return graph;
+  }
+
+  Index add(const engine::GpuOp& op) {
+    result_.program.ops.push_back(op);
+    return static_cast<Index>(result_.program.ops.size() - 1);
+  }
+
+  Index name(const std::string& text) { return names_.find(text, result_.program.names); }
+
+  std::uint16_t stream(const std::string& stream_name) {
+    const auto [known, added] =
+        stream_index_.emplace(stream_name, static_cast<std::uint16_t>(result_.program.streams.size()));
+    if (added) result_.program.streams.push_back({stream_name, 0});
+    return known->second;
+  }
+
+  const Variant& variant_;
+  const GpuSpec* hardware_;
+  LaunchSpec launch_;  ///< All zero without hardware.
+  BuiltProgram result_;
+  Table names_;
+  Table events_;
+  Table signals_;
+  std::map<std::string, std::uint16_t> stream_index_;
+  std::map<std::string, Index> distribution_index_;
+  std::vector<Picoseconds> distribution_mean_;
+  // Looked up by the item that is being laid out, never iterated.
+  std::map<const void*, std::vector<Index>> ops_;
+  std::map<const void*, std::size_t> turn_;
+  std::map<const void*, Index> graph_index_;
+  double serial_time_ = 0;  ///< Picoseconds that the step takes if nothing overlaps.
+};
+
+}  // namespace
+
+engine::Machine build_machine(const std::optional<GpuSpec>& hardware) {
+  engine::Machine machine;
+  machine.graph_class = static_cast<engine::GapClass>(GapClass::CudaGraph);
+  if (!hardware) {
+    machine.launch_queue_depth = std::numeric_limits<std::int32_t>::max();
+    return machine;
+  }
+  const LaunchSpec& launch = hardware->launch;
+  machine.launch_queue_depth = launch.queue_depth;
+  machine.event_latency = launch.event_latency;
+  static_assert(gap_class_count <= engine::gap_class_limit);
+  for (std::size_t before = 0; before < gap_class_count; ++before) {
+    for (std::size_t after = 0; after < gap_class_count; ++after) {
+      machine.gap[before][after] = launch.gap.gap[before][after];
+      machine.graph_gap[before][after] = launch.graph_gap.gap[before][after];
+    }
+  }
+  return machine;
+}
+
+BuiltProgram build_program(const Variant& variant) {
+  return Builder(variant).build(std::get<KernelsWorkload>(variant.workload.source));
+}
+
+CudaGraphCosts cuda_graph_costs(const std::optional<GpuSpec>& hardware, const engine::Program& program) {
+  LaunchSpec launch = hardware ? hardware->launch : LaunchSpec{};
+  Picoseconds arrival_after_call = launch.cuda_graph.arrival_after_call;
+  if (launch.cuda_graph.call.points.empty()) {
+    Picoseconds call{0};
+    Picoseconds latency{0};
+    for (const engine::HostThread& thread : program.threads) {
+      for (const Instruction& i : thread.instructions) {
+        if (i.call != Call::Launch && i.call != Call::LaunchGraph) continue;
+        call = std::max(call, i.duration);
+        latency = std::max(latency, i.latency);
+      }
+    }
+    launch.cuda_graph.call.points = {{1, call}};
+    arrival_after_call = latency - call;
+  }
+  const TimeTable table = launch.cuda_graph.call;
+  return {.call = [table](std::int64_t nodes) { return table.at(nodes); },
+          .latency =
+              [table, arrival_after_call](std::int64_t nodes) {
+                return std::max(table.at(nodes) + arrival_after_call, Picoseconds(0));
+              },
+          .host_work = launch.cuda_graph.replay_work,
+          .event_call = launch.event_record,
+          .event_latency = launch.event_record + launch.arrival_after_call};
+}
+
+}  // namespace gpusim

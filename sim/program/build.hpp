@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a variant's list of kernels to what the engine runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/hardware/gpu_spec.hpp"
+#include "sim/engine/program.hpp"
+#include "sim/program/capture.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace gpusim {
+
+/// A program with the machine it runs on.
+struct BuiltProgram {
+  engine::Program program;
+  engine::Machine machine;
+  /// A traced window may hold several steps of the user.
+  std::int64_t steps_per_program = 1;
+  /// Where each of these steps after the first begins.
+  std::vector<InstructionPlace> step_starts;
+  /// Threads that stand for something other than code which could be captured.
+  std::vector<std::uint16_t> threads_kept;
+  /// Whether one program may follow another, so that there is a steady step.
+  bool repeats = true;
+  std::vector<std::string> notes;  ///< What a reader of the results should know.
+};
+
+/// The machine that the launch model of `hardware` describes. Without hardware: no gaps, no latencies, and a
+/// launch queue without end.
+engine::Machine build_machine(const std::optional<GpuSpec>& hardware);
+
+/// Lays out repeats and loops, prices what has no duration of its own, and names everything by index. A
+/// kernel, copy or memset item becomes one GpuOp for each of its durations, whatever its repeat.
+///
+/// Launches without times of their own: with hardware its launch model, without hardware 0 for the call; the
+/// latency is the call plus the hardware's `arrival_after_call`. Throws ConfigError if the step takes longer
+/// than the engine's clock can count.
+BuiltProgram build_program(const Variant& variant);
+
+/// What the launch model says about CUDA graphs. Where it says nothing (no hardware, or none of it about
+/// them), the launch of a CUDA graph costs as much as the dearest launch call of `program`.
+CudaGraphCosts cuda_graph_costs(const std::optional<GpuSpec>& hardware, const engine::Program& program);
+
+}  // namespace gpusim

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/program/capture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "sim/engine/engine.hpp"
+
+namespace gpusim {
+namespace {
+
+using engine::Call;
+using engine::Index;
+using engine::Instruction;
+using engine::no_index;
+
+using NodeSet = std::vector<Index>;  ///< Sorted, without duplicates.
+
+NodeSet united(const NodeSet& a, const NodeSet& b) {
+  NodeSet both;
+  both.reserve(a.size() + b.size());
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+bool launches(const Instruction& i) {
+  return i.call == Call::Launch || i.call == Call::LaunchGraph;
+}
+
+bool blocks_host(const Instruction& i) {
+  switch (i.call) {
+    case Call::SynchronizeStream:
+    case Call::SynchronizeEvent:
+    case Call::SynchronizeDevice:
+      return true;
+    case Call::Launch:
+    case Call::LaunchGraph:
+      return i.blocking;
+    default:
+      return false;
+  }
+}
+
+/// The calls of all threads in the order in which an isolated step makes them.
+std::vector<InstructionPlace> call_order(const engine::Program& program, const engine::Machine& machine) {
+  std::vector<InstructionPlace> order;
+  if (program.threads.size() == 1) {
+    order.reserve(program.threads[0].instructions.size());
+    for (Index i = 0; i < program.threads[0].instructions.size(); ++i) order.push_back({0, i});
+    return order;
+  }
+  engine::Timeline timeline;
+  engine::run(program, machine, 1, &timeline);
+  order.reserve(timeline.calls.size());
+  for (const engine::CallRecord& call : timeline.calls) order.push_back({call.thread, call.instruction});
+  return order;
+}
+
+class Capture {
+ public:
+  Capture(const engine::Program& program, const engine::Machine& machine, const CaptureOptions& options)
+      : in_(program), options_(options), order_(call_order(program, machine)) {
+    kept_thread_.assign(in_.threads.size(), false);
+    for (const std::uint16_t thread : options.threads_kept) kept_thread_[thread] = true;
+    step_starts_.insert(options.step_starts.begin(), options.step_starts.end());
+    cleared_op_.assign(in_.ops.size(), no_index);
+  }
+
+  Captured run() {
+    split();
+    find_uses();
+    engine::Program& out = result_.program;
+    out.names = in_.names;
+    out.ops = in_.ops;
+    out.streams = in_.streams;
+    out.events = in_.events;
+    out.signals = in_.signals;
+    out.distributions = in_.distributions;
+    out.seed = in_.seed;
+    // Graphs of kept threads keep their indices; those taken apart stay unused in the table.
+    out.graphs = in_.graphs;
+    for (const engine::HostThread& thread : in_.threads) out.threads.push_back({thread.name, {}});
+
+    std::size_t stretch = 0;
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      while (stretch < stretches_.size() && stretches_[stretch].last < at) ++stretch;
+      if (stretch < stretches_.size() && at == stretches_[stretch].begin) record(stretches_[stretch]);
+      const bool inside = stretch < stretches_.size() && at >= stretches_[stretch].begin;
+      emit(at, inside ? &stretches_[stretch] : nullptr);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  /// Positions [begin, end) of order_ without a blocking call and with at least one launch.
+  struct Stretch {
+    std::size_t begin = 0;
+    std::size_t last = 0;          ///< Position of the last entry.
+    std::size_t first_launch = 0;  ///< Positions.
+    std::size_t last_launch = 0;
+    std::vector<bool> launching_thread;
+    Index graph = no_index;
+    std::vector<Instruction> before;  ///< Waits for events from outside.
+    std::vector<Instruction> after;   ///< Records of events for the outside.
+  };
+
+  const Instruction& at(std::size_t position) const {
+    const InstructionPlace place = order_[position];
+    return in_.threads[place.thread].instructions[place.instruction];
+  }
+  bool kept(std::size_t position) const { return kept_thread_[order_[position].thread]; }
+
+  void split() {
+    std::optional<Stretch> open;
+    std::string last_op;
+    const auto close = [&] {
+      if (open) stretches_.push_back(std::move(*open));
+      open.reset();
+    };
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (kept(i)) continue;
+      const Instruction& instruction = at(i);
+      if (step_starts_.count(order_[i]) != 0) {
+        close();
+        begin = i;
+      }
+      if (blocks_host(instruction)) {
+        if (open) note_cut(i, last_op);
+        close();
+        begin = i + 1;
+        continue;
+      }
+      if (launches(instruction)) {
+        if (!open) {
+          open.emplace();
+          open->begin = begin;
+          open->first_launch = i;
+          open->launching_thread.assign(in_.threads.size(), false);
+          if (!origin_) origin_ = instruction.stream;
+        }
+        open->last_launch = i;
+        open->launching_thread[order_[i].thread] = true;
+        last_op = name_of(instruction);
+        captured_streams_.insert(instruction.stream);
+      }
+      if (open) open->last = i;
+    }
+    close();
+  }
+
+  std::string name_of(const Instruction& instruction) const {
+    const Index name = instruction.call == Call::Launch ? in_.ops[instruction.object].name
+                                                        : in_.graphs[instruction.object].name;
+    return name == no_index ? std::string() : in_.names[name];
+  }
+
+  void note_cut(std::size_t position, const std::string& last_op) {
+    const Instruction& instruction = at(position);
+    std::string what;
+    switch (instruction.call) {
+      case Call::SynchronizeDevice:
+        what = "synchronising the device";
+        break;
+      case Call::SynchronizeStream:
+        what = fmt::format("synchronising stream '{}'", in_.streams[instruction.stream].name);
+        break;
+      case Call::SynchronizeEvent:
+        what = fmt::format("synchronising event '{}'", in_.events[instruction.object]);
+        break;
+      default:
+        what = fmt::format("blocking on '{}'", name_of(instruction));
+        break;
+    }
+    std::string reason = last_op.empty() ? what : fmt::format("{} after '{}'", what, last_op);
+    if (in_.threads.size() > 1)
+      reason += fmt::format(" (thread {})", in_.threads[order_[position].thread].name);
+    const auto [known, added] = cut_index_.emplace(reason, result_.cuts.size());
+    if (added) result_.cuts.push_back({std::move(reason), 0});
+    ++result_.cuts[known->second].count;
+  }
+
+  /// Which events are waited for outside the recording that records them.
+  void find_uses() {
+    used_outside_.assign(in_.events.size(), false);
+    std::set<Index> recorded;
+    std::size_t stretch = 0;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      while (stretch < stretches_.size() && stretches_[stretch].last < i) {
+        ++stretch;
+        recorded.clear();
+      }
+      const bool inside = stretch < stretches_.size() && i >= stretches_[stretch].begin && !kept(i);
+      const Instruction& instruction = at(i);
+      if (instruction.call == Call::SynchronizeEvent) used_outside_[instruction.object] = true;
+      if (instruction.call == Call::Record && inside) recorded.insert(instruction.object);
+      if (instruction.call == Call::StreamWait && (!inside || recorded.count(instruction.object) == 0))
+        used_outside_[instruction.object] = true;
+    }
+  }
+
+  /// The op without a gap of its own, which was measured or stated for a stream.
+  Index without_gap(Index op) {
+    if (in_.ops[op].gap_before == engine::gap_from_table) return op;
+    if (cleared_op_[op] == no_index) {
+      cleared_op_[op] = static_cast<Index>(result_.program.ops.size());
+      engine::GpuOp cleared = in_.ops[op];
+      cleared.gap_before = engine::gap_from_table;
+      result_.program.ops.push_back(cleared);
+    }
+    return cleared_op_[op];
+  }
+
+  void record(Stretch& stretch) {
+    engine::CudaGraph graph;
+    std::map<std::uint16_t, NodeSet> tail;  ///< By stream: what the next op of the stream waits for.
+    std::map<Index, NodeSet> events;        ///< Recorded in this stretch.
+    std::set<Index> external_waits;
+    std::map<Index, Instruction> external_records;  ///< The last record of each event.
+
+    for (std::size_t i = stretch.begin; i <= stretch.last; ++i) {
+      if (kept(i)) continue;
+      const Instruction& instruction = at(i);
+      NodeSet& front = tail[instruction.stream];
+      switch (instruction.call) {
+        case Call::Launch:
+          graph.nodes.push_back({without_gap(instruction.object), front});
+          front = {static_cast<Index>(graph.nodes.size() - 1)};
+          break;
+        case Call::LaunchGraph:
+          take_apart(in_.graphs[instruction.object], graph, front);
+          break;
+        case Call::Record:
+          events[instruction.object] = front;
+          if (used_outside_[instruction.object]) external_records[instruction.object] = instruction;
+          break;
+        case Call::StreamWait: {
+          const auto known = events.find(instruction.object);
+          if (known != events.end()) {
+            front = united(front, known->second);
+          } else if (external_waits.insert(instruction.object).second) {
+            stretch.before.push_back(instruction);
+            stretch.before.back().stream = *origin_;
+          }
+          break;
+        }
+        default:
+          break;
+      }
+    }
+    for (auto& [event, instruction] : external_records) {
+      instruction.stream = *origin_;
+      stretch.after.push_back(instruction);
+    }
+    graph.name = name(stretches_.size() == 1 ? std::string("captured step")
+                                             : fmt::format("captured part {}", result_.graphs + 1));
+    result_.nodes += static_cast<std::int64_t>(graph.nodes.size());
+    ++result_.graphs;
+    stretch.graph = static_cast<Index>(result_.program.graphs.size());
+    result_.program.graphs.push_back(std::move(graph));
+  }
+
+  void take_apart(const engine::CudaGraph& child, engine::CudaGraph& graph, NodeSet& front) {
+    if (child.nodes.empty()) return;
+    const auto base = static_cast<Index>(graph.nodes.size());
+    std::vector<bool> is_sink(child.nodes.size(), true);
+    for (const engine::CudaGraph::Node& node : child.nodes) {
+      NodeSet after = front;
+      if (!node.after.empty()) {
+        after.clear();
+        for (const Index earlier : node.after) {
+          after.push_back(base + earlier);
+          is_sink[earlier] = false;
+        }
+        std::sort(after.begin(), after.end());
+      }
+      graph.nodes.push_back({node.op, std::move(after)});
+    }
+    front.clear();
+    for (Index i = 0; i < is_sink.size(); ++i)
+      if (is_sink[i]) front.push_back(base + i);
+  }
+
+  void emit(std::size_t position, const Stretch* stretch) {
+    const InstructionPlace place = order_[position];
+    std::vector<Instruction>& out = result_.program.threads[place.thread].instructions;
+    Instruction instruction = at(position);
+    if (kept(position)) {
+      out.push_back(instruction);
+      return;
+    }
+    if (stretch == nullptr) {
+      keep_outside(instruction, out);
+      return;
+    }
+    switch (instruction.call) {
+      case Call::Launch:
+      case Call::LaunchGraph:
+        if (position == stretch->last_launch) launch(*stretch, out);
+        return;
+      case Call::Record:
+      case Call::StreamWait:
+        return;
+      case Call::Work:
+        if (position > stretch->first_launch && position < stretch->last_launch &&
+            stretch->launching_thread[place.thread])
+          return;
+        break;
+      default:
+        break;
+    }
+    out.push_back(instruction);
+  }
+
+  /// Everything recorded runs in one stream now: what is not recorded has to find it there.
+  void keep_outside(Instruction instruction, std::vector<Instruction>& out) {
+    const bool moved =
+        origin_ && instruction.stream != *origin_ && captured_streams_.count(instruction.stream) != 0;
+    if (moved && instruction.call == Call::SynchronizeStream) instruction.stream = *origin_;
+    if (moved && launches(instruction)) {
+      if (!join_event_) {
+        join_event_ = static_cast<Index>(result_.program.events.size());
+        result_.program.events.emplace_back("captured work");
+      }
+      Instruction join;
+      join.call = Call::Record;
+      join.stream = *origin_;
+      join.object = *join_event_;
+      join.duration = options_.costs.event_call;
+      join.latency = options_.costs.event_latency;
+      out.push_back(join);
+      join.call = Call::StreamWait;
+      join.stream = instruction.stream;
+      out.push_back(join);
+    }
+    out.push_back(instruction);
+  }
+
+  void launch(const Stretch& stretch, std::vector<Instruction>& out) {
+    out.insert(out.end(), stretch.before.begin(), stretch.before.end());
+    const auto nodes = static_cast<std::int64_t>(result_.program.graphs[stretch.graph].nodes.size());
+    if (options_.costs.host_work > Picoseconds(0)) {
+      Instruction work;
+      work.duration = options_.costs.host_work;
+      work.name = name("CUDA graph replay");
+      out.push_back(work);
+    }
+    Instruction replay;
+    replay.call = Call::LaunchGraph;
+    replay.stream = *origin_;
+    replay.object = stretch.graph;
+    replay.duration = options_.costs.call(nodes);
+    replay.latency = options_.costs.latency(nodes);
+    out.push_back(replay);
+    out.insert(out.end(), stretch.after.begin(), stretch.after.end());
+  }
+
+  Index name(const std::string& text) {
+    const auto [known, added] = new_names_.emplace(text, static_cast<Index>(result_.program.names.size()));
+    if (added) result_.program.names.push_back(text);
+    return known->second;
+  }
+
+  const engine::Program& in_;
+  const CaptureOptions& options_;
+  std::vector<InstructionPlace> order_;
+  std::vector<bool> kept_thread_;
+  std::set<InstructionPlace> step_starts_;
+  std::vector<Stretch> stretches_;
+  std::optional<std::uint16_t> origin_;
+  std::set<std::uint16_t> captured_streams_;
+  std::vector<bool> used_outside_;
+  std::vector<Index> cleared_op_;
+  std::optional<Index> join_event_;
+  std::map<std::string, std::size_t> cut_index_;
+  std::map<std::string, Index> new_names_;
+  Captured result_;
+};
+
+}  // namespace
+
+Captured capture(const engine::Program& program, const engine::Machine& machine,
+                 const CaptureOptions& options) {
+  if (program.threads.empty()) {
+    Captured same;
+    same.program = program;
+    return same;
+  }
+  return Capture(program, machine, options).run();
+}
+
+}  // namespace gpusim

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scenario file says, as plain structs: no YAML, no simulated time. docs/scenarios.md explains the
+// format; scenario_reader.hpp fills these structs; sim/program turns one Variant into a program for the
+// engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "models/hardware/gpu_spec.hpp"
+#include "models/hardware/host_spec.hpp"
+#include "models/units/quantity.hpp"
+#include "sim/config/error.hpp"
+
+namespace gpusim {
+
+/// How long a kernel takes: always the same, the listed durations in turn, or drawn from a distribution.
+struct KernelDuration {
+  std::vector<Picoseconds> in_turn;  ///< One entry: always the same.
+  std::string distribution;          ///< Used where `in_turn` is empty.
+  friend bool operator==(const KernelDuration&, const KernelDuration&) = default;
+};
+
+/// CPU side of putting something into a stream. Absent: from the hardware's launch model.
+struct LaunchTimes {
+  std::optional<Picoseconds> call;     ///< CPU time of the call.
+  std::optional<Picoseconds> latency;  ///< Start of the call until the stream can act on it.
+  friend bool operator==(const LaunchTimes&, const LaunchTimes&) = default;
+};
+
+inline constexpr const char* default_stream = "default";
+
+struct KernelItem {
+  std::string name;
+  KernelDuration duration;
+  std::int64_t repeat = 1;
+  std::string stream = default_stream;
+  LaunchTimes launch;
+  Bytes bytes{0};
+  Flops flops{0};
+  std::string dtype;  ///< For the roof of its FLOPs; empty: the workload's.
+  std::int64_t blocks = 0;
+  bool programmatic = false;
+  std::vector<std::string> after;  ///< Events; the waits ride on the launch.
+  friend bool operator==(const KernelItem&, const KernelItem&) = default;
+};
+
+enum class CopyDirection : std::uint8_t { HostToDevice, DeviceToHost, DeviceToDevice };
+
+struct CopyItem {
+  CopyDirection direction = CopyDirection::HostToDevice;
+  std::string name;  ///< Empty: named after the direction.
+  Bytes bytes{0};
+  std::optional<Picoseconds>
+      duration;  ///< Absent: bytes over the hardware's bandwidth, plus its copy latency.
+  bool blocking = false;
+  std::int64_t repeat = 1;
+  std::string stream = default_stream;
+  LaunchTimes launch;
+  std::vector<std::string> after;
+  friend bool operator==(const CopyItem&, const CopyItem&) = default;
+};
+
+struct MemsetItem {
+  std::string name;
+  Bytes bytes{0};
+  std::optional<Picoseconds> duration;  ///< Absent: bytes over the memory bandwidth, plus the copy latency.
+  std::int64_t repeat = 1;
+  std::string stream = default_stream;
+  LaunchTimes launch;
+  std::vector<std::string> after;
+  friend bool operator==(const MemsetItem&, const MemsetItem&) = default;
+};
+
+/// CPU work of the host thread, or a wait of the host thread for input from outside.
+struct WorkItem {
+  Picoseconds duration{0};
+  std::string name;
+  bool input = false;
+  std::int64_t repeat = 1;
+  friend bool operator==(const WorkItem&, const WorkItem&) = default;
+};
+
+struct RecordItem {
+  std::string event;
+  std::string stream = default_stream;
+  LaunchTimes launch;
+  friend bool operator==(const RecordItem&, const RecordItem&) = default;
+};
+
+struct WaitItem {
+  std::string event;
+  std::string stream = default_stream;
+  LaunchTimes launch;
+  friend bool operator==(const WaitItem&, const WaitItem&) = default;
+};
+
+struct SynchronizeItem {
+  enum class Target : std::uint8_t { Device, Stream, Event };
+  Target target = Target::Device;
+  std::string name;  ///< Of the stream or event.
+  friend bool operator==(const SynchronizeItem&, const SynchronizeItem&) = default;
+};
+
+struct AllocateItem {
+  std::string name;
+  Bytes bytes{0};
+  friend bool operator==(const AllocateItem&, const AllocateItem&) = default;
+};
+
+struct FreeItem {
+  std::string name;
+  Bytes bytes{0};  ///< Of the allocation it gives back.
+  friend bool operator==(const FreeItem&, const FreeItem&) = default;
+};
+
+struct SignalItem {
+  std::string signal;
+  friend bool operator==(const SignalItem&, const SignalItem&) = default;
+};
+
+struct AwaitItem {
+  std::string signal;
+  friend bool operator==(const AwaitItem&, const AwaitItem&) = default;
+};
+
+/// A recorded CUDA graph and its launches.
+struct CudaGraphItem {
+  struct Node {
+    std::variant<KernelItem, CopyItem, MemsetItem> op;  ///< Its stream, launch and `after` are not used.
+    std::vector<std::size_t> needs;                     ///< Earlier positions in `nodes`.
+    friend bool operator==(const Node&, const Node&) = default;
+  };
+  std::string name;
+  std::vector<Node> nodes;
+  std::int64_t repeat = 1;
+  std::string stream = default_stream;
+  LaunchTimes launch;
+  friend bool operator==(const CudaGraphItem&, const CudaGraphItem&) = default;
+};
+
+struct Item;
+
+/// Items that run several times, one after the other.
+struct LoopItem {
+  std::int64_t repeat = 1;
+  std::vector<Item> body;
+  friend bool operator==(const LoopItem&, const LoopItem&);
+};
+
+/// One entry of a host thread's list.
+struct Item {
+  std::variant<KernelItem, WorkItem, CopyItem, MemsetItem, RecordItem, WaitItem, SynchronizeItem,
+               AllocateItem, FreeItem, SignalItem, AwaitItem, LoopItem, CudaGraphItem>
+      what;
+  friend bool operator==(const Item&, const Item&) = default;
+};
+inline bool operator==(const LoopItem& a, const LoopItem& b) {
+  return a.repeat == b.repeat && a.body == b.body;
+}
+
+/// A host thread and what it does in one step.
+struct ThreadItems {
+  std::string name;
+  std::vector<Item> items;
+  friend bool operator==(const ThreadItems&, const ThreadItems&) = default;
+};
+
+struct DurationDistribution {
+  enum class Kind : std::uint8_t { Uniform, Normal, Lognormal, Exponential, Choice };
+  std::string name;
+  Kind kind = Kind::Uniform;
+  Picoseconds a{0};  ///< Minimum, mean or median.
+  Picoseconds b{0};  ///< Maximum or standard deviation.
+  double sigma = 0;  ///< Lognormal: standard deviation of the logarithm.
+  std::vector<Picoseconds> choices;
+  friend bool operator==(const DurationDistribution&, const DurationDistribution&) = default;
+};
+
+/// Host threads and their items, written by hand. The first thread, "main", marks the steps.
+struct KernelsWorkload {
+  std::vector<ThreadItems> threads;
+  std::vector<DurationDistribution> distributions;
+  friend bool operator==(const KernelsWorkload&, const KernelsWorkload&) = default;
+};
+
+/// A profiler trace to be replayed.
+struct TraceWorkload {
+  enum class HostTime : std::uint8_t {
+    Traced,  ///< As the trace has it, profiler's overhead included.
+    Factor,  ///< Times `factor`.
+    Auto,    ///< Times what an unprofiled launch call takes over what a traced one took.
+    Model,   ///< Replaced by the costs of the host file.
+  };
+  std::string path;      ///< As the user wrote it.
+  std::string resolved;  ///< Beside the scenario where relative: what to open.
+  HostTime host_time = HostTime::Traced;
+  double factor = 1;
+  friend bool operator==(const TraceWorkload&, const TraceWorkload&) = default;
+};
+
+struct Workload {
+  std::variant<KernelsWorkload, TraceWorkload> source;
+  Flops model_flops{0};  ///< Of the model in one step, for MFU; 0: unknown.
+  std::string dtype;     ///< Whose peak MFU is measured against; empty: unknown.
+  friend bool operator==(const Workload&, const Workload&) = default;
+};
+
+enum class CudaGraphMode : std::uint8_t { None, Full };
+
+/// One answer to the scenario's question: the top level with one overlay laid over it.
+struct Variant {
+  std::string name;
+  std::optional<GpuSpec>
+      hardware;  ///< Absent: launches cost only what the items say, ops follow without a gap.
+  std::optional<HostSpec> host;
+  Workload workload;
+  CudaGraphMode cuda_graph = CudaGraphMode::None;
+  std::optional<std::int64_t> steps;  ///< Simulate exactly so many; absent: the steady step.
+  std::uint64_t seed = 0;
+  std::int64_t instructions_max = 10'000'000;  ///< Of one step, over all host threads.
+  friend bool operator==(const Variant&, const Variant&) = default;
+};
+
+/// Something that has to hold for the results.
+struct Expectation {
+  enum class Relation : std::uint8_t { Equals, Min, Max, Not };
+  /// Null (unknown), truth, bare number (bytes, FLOPs, seconds of `_s` figures included), word, time.
+  using Value = std::variant<std::monostate, bool, double, std::string, Picoseconds>;
+  /// Widens Equals, Min and Max; for Not it is the distance that must be kept.
+  struct Tolerance {
+    double value = 0;  ///< A share of the expected value, or a distance in the unit of the JSON figure.
+    bool relative = false;
+    std::string text;  ///< As the user wrote it.
+    friend bool operator==(const Tolerance&, const Tolerance&) = default;
+  };
+  std::string path;     ///< As the user wrote it.
+  std::string variant;  ///< Whose result.
+  std::string metric;   ///< Path of the JSON figure: "step_time_us", "idle_us.dispatch".
+  Relation relation = Relation::Equals;
+  Value value;
+  std::optional<Tolerance> within;
+  std::string relative_to;  ///< Variant; empty: compare the metric itself, else the quotient of the two.
+  Location where;
+  friend bool operator==(const Expectation&, const Expectation&) = default;
+};
+
+/// A scenario file with its variants laid out.
+struct Scenario {
+  std::string name;
+  std::string description;
+  std::string file;  ///< As given by the user.
+  std::vector<Variant> variants;
+  std::vector<Expectation> expectations;
+
+  const Variant* find(const std::string& variant) const;
+  friend bool operator==(const Scenario&, const Scenario&) = default;
+};
+
+}  // namespace gpusim

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/scenario_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "sim/config/hardware_reader.hpp"
+#include "sim/config/load.hpp"
+#include "sim/config/overlay.hpp"
+#include "sim/scenario/expectation_reader.hpp"
+#include "sim/scenario/workload_reader.hpp"
+
+namespace gpusim {
+namespace {
+
+using config::Node;
+
+constexpr std::array<std::string_view, 10> top_level_keys{
+    "name",  "description", "hardware",         "host",    "workload", "cuda_graph",
+    "steps", "seed",        "instructions_max", "variants"};
+constexpr std::array<std::string_view, 3> keys_of_the_file{"name", "description", "variants"};
+
+/// "hardware" -> the folder of configs in which its names are found; empty: the key takes no names.
+std::string_view config_kind(std::string_view key) {
+  if (key == "hardware") return "hardware";
+  if (key == "host") return "hosts";
+  return {};
+}
+
+std::string_view last_key(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+bool is_word(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+class ScenarioReader {
+ public:
+  ScenarioReader(std::string file, const ScenarioOptions& options)
+      : file_(std::move(file)), folder_(std::filesystem::path(file_).parent_path()), options_(options) {
+    search_.beside = folder_.empty() ? std::filesystem::path(".") : folder_;
+    search_.extra = options.config_folders;
+  }
+
+  Scenario read(Node root) {
+    if (!root.is_map()) root.fail("a scenario is a map", "it begins with 'name:' and 'workload:'");
+    for (const std::string& set : options_.sets)
+      if (const auto changed = errors_.collect(
+              [&] { return config::apply_set(root, set, [&](const Node& name) { return expand(name); }); }))
+        root = *changed;
+    errors_.throw_if_any();
+
+    Scenario scenario;
+    scenario.file = file_;
+    errors_.collect(
+        [&] { scenario.name = root.value_or("name", std::filesystem::path(file_).stem().string()); });
+    errors_.collect([&] { scenario.description = root.value_or("description", std::string()); });
+    check_keys(root);
+
+    const std::vector<std::pair<std::string, Node>> overlays = read_overlays(root);
+    std::vector<std::string> names;
+    for (const auto& [name, overlay] : overlays) names.push_back(name);
+    for (const std::string& wanted : options_.variants)
+      if (std::find(names.begin(), names.end(), wanted) == names.end())
+        errors_.add({Location{"--variant " + wanted, 0, 0}, "", fmt::format("unknown variant '{}'", wanted),
+                     name_hint(wanted, names, "variants")});
+
+    Node base = root.without("variants").without("expect").without("name").without("description");
+    for (const auto& [name, overlay] : overlays) {
+      const bool wanted =
+          options_.variants.empty() ||
+          std::find(options_.variants.begin(), options_.variants.end(), name) != options_.variants.end();
+      if (!wanted) continue;
+      const auto& variant_name = name;
+      const auto& variant_overlay = overlay;
+      errors_.collect(
+          [&] { scenario.variants.push_back(read_variant(variant_name, merge(base, variant_overlay))); });
+    }
+    if (const auto expect = root.find("expect"))
+      errors_.collect([&] {
+        scenario.expectations = read_expectations(*expect, names, options_.metrics);
+        std::erase_if(scenario.expectations, [&](const Expectation& e) {
+          return !scenario.find(e.variant) || (!e.relative_to.empty() && !scenario.find(e.relative_to));
+        });
+      });
+    throw_without_repeats();
+    return scenario;
+  }
+
+ private:
+  /// The map behind a name of hardware or of a host.
+  std::optional<Node> expand(const Node& name) const {
+    const std::string_view kind = config_kind(last_key(name.path()));
+    if (kind.empty()) return std::nullopt;
+    return config::load_file(config::find_config(kind, name, search_));
+  }
+
+  /// Lays the overlay over the base. A map over a name (`hardware: {memory: ...}` over `hardware: h200`)
+  /// changes the named file's fields.
+  Node merge(Node base, const Node& overlay) const {
+    for (const std::string_view key : {std::string_view("hardware"), std::string_view("host")}) {
+      const auto over = overlay.find(key);
+      const auto under = base.find(key);
+      if (!over || !under || !over->is_map() || !under->is_scalar() || over->has("base")) continue;
+      if (const auto map = expand(*under)) base = base.with(key, *map);
+    }
+    return config::deep_merge(base, overlay);
+  }
+
+  void check_keys(const Node& root) {
+    std::vector<std::string> known(top_level_keys.begin(), top_level_keys.end());
+    known.emplace_back("expect");
+    report_unknown(root, known);
+  }
+
+  void report_unknown(const Node& map, const std::vector<std::string>& known) {
+    for (const std::string& key : map.keys()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      errors_.add(map.at(key).diagnostic("unknown key", name_hint(key, known, "keys")));
+    }
+  }
+
+  std::vector<std::pair<std::string, Node>> read_overlays(const Node& root) {
+    std::vector<std::pair<std::string, Node>> overlays;
+    if (const auto variants = root.find("variants")) {
+      errors_.collect([&] {
+        for (const auto& [name, overlay] : variants->entries()) {
+          if (!is_word(name)) {
+            errors_.add(overlay.diagnostic(fmt::format("'{}' is not a name for a variant", name),
+                                           "use letters, digits, '_' and '-'"));
+            continue;
+          }
+          if (overlay.is_null()) {
+            overlays.emplace_back(name, Node::empty_map(overlay.location()));
+            continue;
+          }
+          if (!overlay.is_map()) {
+            errors_.add(overlay.diagnostic("a variant is a map of what it changes",
+                                           "write {} if it changes nothing"));
+            continue;
+          }
+          std::vector<std::string> known;
+          for (const std::string_view key : top_level_keys)
+            if (std::find(keys_of_the_file.begin(), keys_of_the_file.end(), key) == keys_of_the_file.end())
+              known.emplace_back(key);
+          report_unknown(overlay, known);
+          overlays.emplace_back(name, overlay);
+        }
+        if (overlays.empty() && errors_.empty())
+          variants->fail("the list of variants is empty",
+                         "leave the key away for one variant called 'default'");
+      });
+    } else {
+      overlays.emplace_back("default", Node::empty_map(root.location()));
+    }
+    return overlays;
+  }
+
+  Variant read_variant(const std::string& name, const Node& node) {
+    Variant variant;
+    variant.name = name;
+    Errors errors;
+    errors.collect([&] {
+      if (const auto hardware = node.find("hardware"))
+        if (!hardware->is_null()) variant.hardware = config::read_hardware(*hardware, search_);
+    });
+    errors.collect([&] {
+      if (const auto host = node.find("host"))
+        if (!host->is_null()) variant.host = config::read_host(*host, search_);
+    });
+    errors.collect([&] {
+      if (const auto mode = node.find("cuda_graph"))
+        variant.cuda_graph =
+            mode->one_of<CudaGraphMode>({{"none", CudaGraphMode::None}, {"full", CudaGraphMode::Full}});
+    });
+    errors.collect([&] { variant.steps = node.get<std::int64_t>("steps", config::at_least(1)); });
+    errors.collect([&] {
+      variant.seed = static_cast<std::uint64_t>(node.value_or<std::int64_t>("seed", 0, config::non_negative));
+    });
+    errors.collect([&] {
+      variant.instructions_max =
+          node.value_or<std::int64_t>("instructions_max", variant.instructions_max, config::at_least(1));
+    });
+    if (options_.steps) variant.steps = options_.steps;
+    if (options_.seed) variant.seed = *options_.seed;
+    errors.collect([&] {
+      const auto hardware = node.find("hardware");
+      variant.workload = read_workload(node.at("workload"), folder_,
+                                       {.instructions_max = variant.instructions_max,
+                                        .steps = variant.steps.value_or(1),
+                                        .has_hardware = hardware && !hardware->is_null()});
+    });
+    errors.throw_if_any();
+    return variant;
+  }
+
+  /// Variants share most of their tree, so they share its mistakes.
+  void throw_without_repeats() const {
+    Errors unique;
+    std::vector<Diagnostic> seen;
+    for (const Diagnostic& diagnostic : errors_.diagnostics()) {
+      if (std::find(seen.begin(), seen.end(), diagnostic) != seen.end()) continue;
+      seen.push_back(diagnostic);
+      unique.add(diagnostic);
+    }
+    unique.throw_if_any();
+  }
+
+  std::string file_;
+  std::filesystem::path folder_;
+  const ScenarioOptions& options_;
+  config::SearchPath search_;
+  Errors errors_;
+};
+
+}  // namespace
+
+Scenario read_scenario(const std::filesystem::path& file, const ScenarioOptions& options) {
+  return ScenarioReader(file.string(), options).read(config::load_file(file));
+}
+
+Scenario read_scenario_text(std::string_view text, const std::string& name, const ScenarioOptions& options) {
+  return ScenarioReader(name, options).read(config::load_text(text, name));
+}
+
+Scenario trace_scenario(const std::filesystem::path& trace, const ScenarioOptions& options) {
+  std::string quoted;
+  for (const char c : trace.filename().string()) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  const std::string text = fmt::format(
+      "name: \"{0}\"\nworkload: {{trace: \"{0}\"}}\nvariants: {{traced: {{}}, cuda_graph: {{cuda_graph: "
+      "full}}}}\n",
+      quoted);
+  return read_scenario_text(text, trace.string(), options);
+}
+
+}  // namespace gpusim

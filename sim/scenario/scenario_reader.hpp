@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a scenario file to a Scenario. The one place that knows the keys of docs/scenarios.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/names.hpp"
+#include "sim/config/node.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace gpusim {
+
+/// What the command line adds to a file.
+struct ScenarioOptions {
+  std::vector<std::string> sets;  ///< "path=value", applied in order before variants are laid over the base.
+  std::vector<std::string> variants;  ///< Only these; empty: all.
+  std::optional<std::int64_t> steps;  ///< Replaces what the file says.
+  std::optional<std::uint64_t> seed;
+  /// JSON paths of the figures that `expect` may name ("step_time_us", "idle_us.dispatch").
+  std::vector<std::string> metrics;
+  /// Where names of hardware and hosts are looked up, beside the scenario's own folder.
+  std::vector<std::filesystem::path> config_folders;
+};
+
+/// Reads a scenario file. Throws ConfigError with every mistake found.
+Scenario read_scenario(const std::filesystem::path& file, const ScenarioOptions& options = {});
+
+/// The same for text that came from elsewhere; `name` stands for the file, names are looked up beside it.
+Scenario read_scenario_text(std::string_view text, const std::string& name,
+                            const ScenarioOptions& options = {});
+
+/// The question that a bare trace asks: its replay ("traced"), and the same GPU ops as CUDA graphs
+/// ("cuda_graph").
+/// `--set` works on it as on the file that would say the same.
+Scenario trace_scenario(const std::filesystem::path& trace, const ScenarioOptions& options = {});
+
+}  // namespace gpusim

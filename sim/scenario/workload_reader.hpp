@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `workload:` of a scenario.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "sim/config/node.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace gpusim {
+
+struct WorkloadLimits {
+  std::int64_t instructions_max =
+      10'000'000;             ///< Of one step, with repeats laid out and CUDA-graph nodes counted.
+  std::int64_t steps = 1;     ///< How many steps are asked for.
+  bool has_hardware = false;  ///< Whether copies can be priced.
+};
+
+/// No step may hold more streams, or host threads, than this.
+inline constexpr std::size_t streams_max = 1024;
+inline constexpr std::size_t threads_max = 1024;
+/// No run may execute more host instructions than this.
+inline constexpr std::int64_t run_instructions_max = 2'000'000'000;
+/// The longest duration that an item may have.
+inline constexpr Picoseconds duration_max = std::chrono::hours(24);
+
+/// Throws ConfigError with every mistake found. Relative paths are taken from `folder`.
+Workload read_workload(const config::Node& node, const std::filesystem::path& folder,
+                       const WorkloadLimits& limits);
+
+}  // namespace gpusim
