@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "sim/config/load.hpp"
 #include "sim/config/overlay.hpp"
@@ -51,14 +52,19 @@ std::string key_of_place(const Node& map, std::string_view kind) {
   return "custom";
 }
 
-/// `merged` with the path of the place where it is used, for messages.
-Node at_path(const Node& merged, std::string_view key) {
-  return key.empty() ? merged : Node::empty_map(merged.location()).with(key, merged).at(key);
-}
-
-std::string_view last_key(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+/// `merged` at the path of the place where it is used, for messages.
+Node at_path(const Node& merged, std::string_view path) {
+  std::vector<std::string> keys;
+  while (!path.empty()) {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    keys.emplace_back(path.substr(0, dot));
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  Node node = merged;
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+    node = Node::empty_map(merged.location()).with(*key, node);
+  for (const std::string& key : keys) node = node.at(key);
+  return node;
 }
 
 Resolved resolve(std::string_view kind, const Node& value, const SearchPath& search, const Chain& chain) {
@@ -76,7 +82,7 @@ Resolved resolve(std::string_view kind, const Node& value, const SearchPath& sea
   if (!base) return {value, key_of_place(value, kind)};
   if (!base->is_scalar()) base->fail("'base' is the name of another file");
   Resolved under = resolve(kind, *base, search, chain);
-  return {at_path(deep_merge(under.map, value.as_root().without("base")), last_key(value.path())), under.key};
+  return {at_path(deep_merge(under.map, value.as_root().without("base")), value.path()), under.key};
 }
 
 // --- Launch mechanics.
@@ -255,7 +261,7 @@ Node resolve_launch(const Node& launch, const SearchPath& search, const Chain& c
   Node merged = deep_merge(under.as_root(), launch.as_root().without("base"));
   if (!launch.has("transferred"))
     merged = merged.with("transferred", load_text("true", base->location().file));
-  return at_path(merged, "launch");
+  return at_path(merged, launch.path());
 }
 
 PeakTable read_peak(const Node& node) {

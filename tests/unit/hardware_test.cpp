@@ -493,6 +493,19 @@ TEST_CASE("mistakes are located and several are reported at once") {
   CHECK_THAT(text, ContainsSubstring("launch.min_period.x: 'x' is not a count"));
 }
 
+TEST_CASE("mistakes keep their path through bases") {
+  const auto scenario = config::load_text(
+      "hardware: {base: a100_80gb, launch: {call: -1 us}, copy: {latency: -1 us}}\n", "scenario.yaml");
+  try {
+    config::read_hardware(scenario.at("hardware"), search_in());
+    FAIL("no error");
+  } catch (const ConfigError& error) {
+    CHECK_THAT(error.what(),
+               ContainsSubstring("scenario.yaml:1:43: error: hardware.launch.call: must not be negative"));
+    CHECK_THAT(error.what(), ContainsSubstring("hardware.copy.latency: must not be negative"));
+  }
+}
+
 TEST_CASE("what cannot be is refused") {
   CHECK_THAT(mistake_in("h20"), ContainsSubstring("did you mean 'h200'"));
   CHECK_THAT(mistake_in("[h200]"), ContainsSubstring("a name or a map"));
