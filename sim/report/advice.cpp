@@ -8,6 +8,7 @@
 #include "sim/report/format.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/text_parts.hpp"
 
 namespace gpusim::report {
 namespace {
@@ -28,8 +29,8 @@ std::string speed_up_text(Picoseconds before, Picoseconds after) {
   return fmt::format("{:.2f}x as fast", ratio(before, after));
 }
 
-std::string plural(double count, const char* noun) {
-  return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
+std::string counted(double count, const char* one, const char* several) {
+  return count_text(count) + " " + (count == 1 ? one : several);
 }
 
 /// What the GPU waits for while the cause holds, and what removes it.
@@ -38,7 +39,8 @@ std::string remedy(IdleCause cause, const Metrics& m) {
     case IdleCause::Dispatch: {
       std::string text = "The GPU waits for the host to launch";
       if (m.kernel_launches >= 1 && m.kernels >= 1)
-        text += fmt::format(": {} cost {} of host work a step", plural(m.kernel_launches, "kernel launch"),
+        text += fmt::format(": its {} and the work between them take {} a step",
+                            counted(m.kernel_launches, "kernel launch", "kernel launches"),
                             time_text(m.host_work));
       text +=
           ". Fewer or cheaper launches remove it: a CUDA graph, fusing small kernels, compiling the region.";
@@ -93,8 +95,13 @@ void say_measurement(std::vector<std::string>& out, const VariantResult& result,
   if (m.mfu && *m.mfu >= mfu_near_the_practical_limit)
     out.push_back("Few runs reach more: what remains is in the algorithm, not in the kernels.");
   if (result.graph_breaks > 0)
-    out.push_back(fmt::format("{} cut the compiled region{}.", plural(result.graph_breaks, "graph break"),
-                              result.graph_breaks == 1 ? " in two" : ""));
+    out.push_back(counted(result.graph_breaks, "graph break cuts", "graph breaks cut") +
+                  " the compiled region.");
+}
+
+void say_memory(std::vector<std::string>& out, const VariantResult& result, const Metrics& m) {
+  if (const std::string text = out_of_memory_text(result, m); !text.empty())
+    out.push_back("It does not run: " + text + ".");
 }
 
 void say_one_cuda_graph(std::vector<std::string>& out, const VariantResult& result, const Metrics& m) {
@@ -150,18 +157,20 @@ void say_ranking(std::vector<std::string>& out, const Metrics& m, const KernelRa
   if (ranking.total.count() == 0) return;
   const auto part = [&](KernelGroup group) { return ratio(ranking.of(group), ranking.total); };
   std::vector<std::string> parts;
-  for (const KernelGroup group :
-       {KernelGroup::Matmul, KernelGroup::Attention, KernelGroup::Communication, KernelGroup::Other})
-    if (ranking.of(group).count() > 0)
-      parts.push_back(fmt::format("{} {}", group == KernelGroup::Other ? "other kernels" : group_name(group),
-                                  percent_text(part(group))));
-  if (ranking.copies.count() > 0)
-    parts.push_back(fmt::format("copies and memsets {}", percent_text(ratio(ranking.copies, ranking.total))));
-  out.push_back(fmt::format("{}he GPU's time goes to: {}.",
-                            idle_first ? "After that, rank the kernels: t" : "T", fmt::join(parts, ", ")));
+  const auto add_part = [&](std::string_view what, Picoseconds time) {
+    if (time.count() > 0)
+      parts.push_back(fmt::format("{} {}{}", what, parts.empty() ? "take " : "",
+                                  percent_text(ratio(time, ranking.total))));
+  };
+  add_part("matrix products", ranking.of(KernelGroup::Matmul));
+  add_part("attention kernels", ranking.of(KernelGroup::Attention));
+  add_part("collectives", ranking.of(KernelGroup::Communication));
+  add_part("other kernels", ranking.of(KernelGroup::Other));
+  add_part("copies and memsets", ranking.copies);
+  out.push_back(fmt::format("{} the GPU's busy time, {}.", idle_first ? "Then rank the kernels: of" : "Of",
+                            fmt::join(parts, ", ")));
   const double other = part(KernelGroup::Other);
-  const bool known_to_be_fusable = other >= 0.25 && other < 1;
-  if (known_to_be_fusable)
+  if (other >= 0.25 && other < 1)
     out.push_back(fmt::format("The others ({} a step) are a large share: compile or fuse them.",
                               time_text(ranking.per_step(ranking.of(KernelGroup::Other)))));
   else if (other == 1 && m.kernels >= 2)
@@ -172,7 +181,7 @@ void say_ranking(std::vector<std::string>& out, const Metrics& m, const KernelRa
                               time_text(ranking.per_step(ranking.of(KernelGroup::Communication)))));
 }
 
-void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking) {
+void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking, bool idle_first) {
   const auto largest =
       std::find_if(ranking.kernels.begin(), ranking.kernels.end(),
                    [](const RankedKernel& kernel) { return kernel.kind == engine::OpKind::Kernel; });
@@ -181,16 +190,17 @@ void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking) {
   const std::string time_share = percent_text(ratio(largest->total, ranking.total));
   const auto roof = largest->roof_share();
   if (!roof) {
-    out.push_back(
-        fmt::format("The largest kernel, {}, takes {} of the GPU's time; its FLOPs and bytes are not known, "
-                    "so hold it against the roofs by hand.",
-                    name, time_share));
+    if (!idle_first)
+      out.push_back(
+          fmt::format("The largest kernel, {}, takes {} of the busy time; its FLOPs and bytes are not known, "
+                      "so hold it against the roofs by hand.",
+                      name, time_share));
     return;
   }
   const bool compute = largest->compute_share.value_or(0) >= largest->memory_share.value_or(0);
   const std::string reached =
-      fmt::format("The largest kernel, {} ({} of the GPU's time), reaches {} of the {} roof", name,
-                  time_share, percent_text(*roof), compute ? "compute" : "memory");
+      fmt::format("The largest kernel, {} ({} of the busy time), reaches {} of the {} roof", name, time_share,
+                  percent_text(*roof), compute ? "compute" : "memory");
   if (*roof >= 0.75)
     out.push_back(reached + ": only changing what it computes will help it.");
   else
@@ -198,6 +208,13 @@ void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking) {
 }
 
 }  // namespace
+
+std::string out_of_memory_text(const VariantResult& result, const Metrics& m) {
+  if (!result.device.capacity || m.peak_memory_bytes <= result.device.capacity->value()) return "";
+  return fmt::format("its peak of {} exceeds the device's {}",
+                     bytes_text(static_cast<double>(m.peak_memory_bytes)),
+                     bytes_text(static_cast<double>(result.device.capacity->value())));
+}
 
 std::string advice(const ScenarioReport& report) {
   if (report.variants.empty()) return "";
@@ -208,9 +225,10 @@ std::string advice(const ScenarioReport& report) {
 
   std::vector<std::string> sentences;
   say_measurement(sentences, result, m);
+  say_memory(sentences, result, m);
   const bool idle_first = say_idle(sentences, result, m);
   say_ranking(sentences, m, ranking, idle_first);
-  say_roofs(sentences, ranking);
+  say_roofs(sentences, ranking, idle_first);
 
   // Change one thing, measure end to end: the variants are such changes.
   if (report.variants.size() > 1) {

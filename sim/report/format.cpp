@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -58,6 +59,35 @@ std::vector<std::size_t> columns(std::string_view text) {
   return starts;
 }
 
+/// Whether `word` is the unit of a number before it: "%", "us,", "GiB.".
+bool is_unit(std::string_view word) {
+  while (!word.empty() && std::string_view(".,:;)").find(word.back()) != std::string_view::npos)
+    word.remove_suffix(1);
+  for (const std::string_view unit : {"%", "ps", "ns", "us", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB"})
+    if (word == unit) return true;
+  return false;
+}
+
+/// Of a text, each number together with its unit.
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = text.find_first_not_of(" \n", at);
+    if (begin == std::string_view::npos) break;
+    const std::size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    const bool after_number = !out.empty() && out.back().back() >= '0' && out.back().back() <= '9';
+    if (after_number && is_unit(word)) {
+      const auto number_begin = static_cast<std::size_t>(out.back().data() - text.data());
+      out.back() = text.substr(number_begin, end - number_begin);
+    } else {
+      out.push_back(word);
+    }
+    at = end;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string exact_microseconds(Picoseconds time, int decimals_min) {
@@ -72,6 +102,8 @@ std::string exact_microseconds(Picoseconds time, int decimals_min) {
 
 std::string exact_number(double value) {
   if (!std::isfinite(value)) return "null";
+  // Whole numbers below 2^53 print in full: shortest text would be "5.41e+08".
+  if (value == std::floor(value) && std::abs(value) < 9e15) return fmt::format("{:.1f}", value);
   std::array<char, 32> buffer{};
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   std::string text(buffer.data(), end);
@@ -160,17 +192,20 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   std::string line;
   std::size_t line_width = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = text.find_first_not_of(" \n", at);
-    if (begin == std::string_view::npos) break;
-    std::size_t end = text.find_first_of(" \n", begin);
-    if (end == std::string_view::npos) end = text.size();
-    const std::string_view word = text.substr(begin, end - begin);
-    const std::size_t word_width = width_of(word);
-    if (!line.empty() && line_width + 1 + word_width > width) {
-      lines.push_back(std::move(line));
-      line.clear();
-      line_width = 0;
+  const auto finish_line = [&] {
+    lines.push_back(std::move(line));
+    line.clear();
+    line_width = 0;
+  };
+  for (std::string_view word : words(text)) {
+    std::size_t word_width = width_of(word);
+    if (!line.empty() && line_width + 1 + word_width > width) finish_line();
+    while (word_width > width) {
+      const std::size_t cut = columns(word)[width];
+      line = word.substr(0, cut);
+      finish_line();
+      word.remove_prefix(cut);
+      word_width -= width;
     }
     if (!line.empty()) {
       line += ' ';
@@ -178,7 +213,6 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
     }
     line += word;
     line_width += word_width;
-    at = end;
   }
   if (!line.empty()) lines.push_back(std::move(line));
   return lines;

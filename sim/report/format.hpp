@@ -36,7 +36,8 @@ std::size_t width_of(std::string_view text);
 std::string shorten(std::string_view text, std::size_t width);
 /// One line: control characters, which could steer the terminal, become '?'.
 std::string printable(std::string_view text);
-/// Broken at spaces into lines of at most `width` columns; only a single longer word exceeds it.
+/// Broken at spaces into lines of at most `width` columns. A number stays with its unit; words longer than a
+/// line are cut.
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 /// `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.

@@ -86,7 +86,7 @@ double memory_traffic(const GpuOp& op) {
 }
 
 void hold_against_roofs(RankedKernel& kernel, const Device& device) {
-  const double time = seconds(kernel.total);
+  const double time = static_cast<double>(kernel.total.count()) / 1e12;
   if (time <= 0 || kernel.kind == OpKind::Memcpy) return;
   if (device.peak && kernel.flops > 0) kernel.compute_share = kernel.flops / time / device.peak->value();
   if (device.bandwidth && kernel.bytes > 0)

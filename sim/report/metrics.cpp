@@ -140,7 +140,8 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   m.host_blocked = divide(totals.host_blocked, steps);
   m.host_blocked_queue = divide(totals.host_blocked_queue, steps);
 
-  const double step_seconds = seconds(totals.wall) / static_cast<double>(steps);
+  // Divided by a power of ten, not multiplied with its inverse: one rounding, so that 0.5 prints as 0.5.
+  const double step_seconds = static_cast<double>(totals.wall.count()) / (1e12 * static_cast<double>(steps));
   if (result.model_flops) m.model_flops = result.model_flops->value();
   const double hardware_flops = ranking.per_step(ranking.flops);
   if (result.device.peak && step_seconds > 0) {

@@ -12,6 +12,7 @@
 #include "sim/report/format.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/text_parts.hpp"
 
 namespace gpusim::report {
 namespace {
@@ -42,6 +43,8 @@ struct Column {
   const VariantResult* result = nullptr;
   KernelRanking ranking;
   Metrics m;
+
+  std::int64_t isolated_steps() const { return result->isolated.totals.steps * result->steps_per_program; }
 };
 
 using Cell = std::function<std::string(const Column&)>;
@@ -59,13 +62,21 @@ std::string optional_count(double count) {
   return count > 0 ? count_text(count) : "";
 }
 
-std::vector<Row> rows(const Column& first) {
+std::string makespan_label(const std::vector<Column>& all) {
+  const std::int64_t steps = all.front().isolated_steps();
+  for (const Column& column : all)
+    if (column.isolated_steps() != steps) return "makespan, all steps";
+  return steps <= 1 ? "makespan" : fmt::format("makespan, {} steps", steps);
+}
+
+std::vector<Row> rows(const std::vector<Column>& all) {
+  const Column& first = all.front();
   std::vector<Row> out;
   out.push_back({"step time", [](const Column& c) { return time_text(c.m.step_time); }});
   out.push_back({"speed-up", [base = first.m.step_time](const Column& c) {
                    return c.m.step_time.count() ? fmt::format("{:.2f}x", ratio(base, c.m.step_time)) : "";
                  }});
-  out.push_back({"makespan", [](const Column& c) { return time_text(c.m.makespan); }});
+  out.push_back({makespan_label(all), [](const Column& c) { return time_text(c.m.makespan); }});
   out.push_back({"GPU busy", [](const Column& c) {
                    return time_text(c.m.gpu_busy) + right(percent_text(c.m.gpu_utilization), 8);
                  }});
@@ -137,10 +148,10 @@ void trim(std::string& line) {
 void write_table(std::string& out, const std::vector<Column>& all, std::size_t begin, std::size_t end) {
   std::string header = left("per step", label_width);
   for (std::size_t i = begin; i < end; ++i)
-    header += place_cell(shorten(printable(all[i].m.variant), column_width - 9));
+    header += right(shorten(printable(all[i].m.variant), column_width - 2), column_width);
   trim(header);
   out += header + "\n" + std::string(label_width + (end - begin) * column_width, '-') + "\n";
-  for (const Row& row : rows(all.front())) {
+  for (const Row& row : rows(all)) {
     if (all.size() == 1 && row.label == "speed-up") continue;
     std::string line = left(row.label, label_width);
     bool empty = true;
@@ -177,14 +188,35 @@ bool same_kernels(const KernelRanking& a, const KernelRanking& b) {
 std::string group_text(const RankedKernel& kernel) {
   if (kernel.kind == engine::OpKind::Memcpy) return "copy";
   if (kernel.kind == engine::OpKind::Memset) return "memset";
-  return kernel.group == KernelGroup::Communication ? "comm" : group_name(kernel.group);
+  if (kernel.group == KernelGroup::Communication) return "comm";
+  if (kernel.group == KernelGroup::Attention) return "attn";
+  return group_name(kernel.group);
 }
 
 std::string roof_text(const RankedKernel& kernel) {
   const auto share = kernel.roof_share();
   if (!share) return "";
   const bool compute = kernel.compute_share.value_or(0) >= kernel.memory_share.value_or(0);
-  return percent_text(*share) + (compute ? " comp" : " mem ");
+  return fmt::format("{:.0f} % {}", *share * 100, compute ? "comp" : "mem ");
+}
+
+struct KernelLine {
+  std::string name, total, count, mean, share, group, roof;
+};
+
+constexpr std::size_t roof_column_width = 11;
+
+std::size_t kernel_name_width(bool roofs) {
+  return 35 - (roofs ? roof_column_width : 0);
+}
+
+void write_kernel_line(std::string& out, const KernelLine& cells, bool roofs) {
+  const std::size_t name_width = kernel_name_width(roofs);
+  std::string line = left(shorten(cells.name, name_width), name_width) + right(cells.total, 11) +
+                     right(cells.count, 7) + right(cells.mean, 11) + right(cells.share, 8) + "  " +
+                     left(cells.group, 6) + (roofs ? right(cells.roof, roof_column_width) : "");
+  trim(line);
+  out += line + "\n";
 }
 
 void write_kernels(std::string& out, const Column& column, bool name_variant) {
@@ -192,40 +224,46 @@ void write_kernels(std::string& out, const Column& column, bool name_variant) {
   if (ranking.kernels.empty()) return;
   const bool roofs = std::any_of(ranking.kernels.begin(), ranking.kernels.end(),
                                  [](const RankedKernel& kernel) { return kernel.roof_share().has_value(); });
-  const std::size_t roof_width = roofs ? 13 : 0;
-  const std::size_t name_width = 31 - (roofs ? 12 : 0);
-  out +=
-      left(name_variant ? "kernels of " + shorten(printable(column.m.variant), name_width - 11) : "kernels",
-           name_width) +
-      right("total", 11) + right("count", 8) + right("mean", 12) + right("share", 8) + "  " +
-      left("group", 8) + (roofs ? right("of roof", roof_width - 1) : "");
-  trim(out);
-  out += "\n" + std::string(page_width, '-') + "\n";
-  std::size_t listed = 0;
-  Picoseconds rest{0};
-  double rest_count = 0;
-  for (const RankedKernel& kernel : ranking.kernels) {
-    if (listed == kernels_listed && ranking.kernels.size() > kernels_listed + 1) {
-      rest += kernel.total;
-      rest_count += static_cast<double>(kernel.count);
-      continue;
-    }
-    ++listed;
-    std::string line = left(shorten(printable(kernel.name), name_width), name_width) +
-                       right(time_text(ranking.per_step(kernel.total)), 11) +
-                       right(count_text(ranking.per_step(static_cast<double>(kernel.count))), 8) +
-                       right(time_text(kernel.mean()), 12) +
-                       right(percent_text(ratio(kernel.total, ranking.total)), 8) + "  " +
-                       left(group_text(kernel), 8) + right(roof_text(kernel), roof_width);
-    trim(line);
-    out += line + "\n";
+  write_kernel_line(out,
+                    {.name = name_variant ? "kernels of " + printable(column.m.variant) : "kernels",
+                     .total = "total",
+                     .count = "count",
+                     .mean = "mean",
+                     .share = "share",
+                     .group = "group",
+                     .roof = "of roof"},
+                    roofs);
+  out += std::string(page_width, '-') + "\n";
+  const std::size_t listed =
+      ranking.kernels.size() <= kernels_listed + 1 ? ranking.kernels.size() : kernels_listed;
+  for (std::size_t i = 0; i < listed; ++i) {
+    const RankedKernel& kernel = ranking.kernels[i];
+    write_kernel_line(out,
+                      {.name = printable(kernel.name),
+                       .total = time_text(ranking.per_step(kernel.total)),
+                       .count = count_text(ranking.per_step(static_cast<double>(kernel.count))),
+                       .mean = time_text(kernel.mean()),
+                       .share = percent_text(ratio(kernel.total, ranking.total)),
+                       .group = group_text(kernel),
+                       .roof = roof_text(kernel)},
+                      roofs);
   }
-  if (rest_count > 0) {
-    std::string line = left(fmt::format("{} more", ranking.kernels.size() - listed), name_width) +
-                       right(time_text(ranking.per_step(rest)), 11) +
-                       right(count_text(ranking.per_step(rest_count)), 8) + right("", 12) +
-                       right(percent_text(ratio(rest, ranking.total)), 8);
-    out += line + "\n";
+  if (listed < ranking.kernels.size()) {
+    Picoseconds rest{0};
+    std::int64_t count = 0;
+    for (std::size_t i = listed; i < ranking.kernels.size(); ++i) {
+      rest += ranking.kernels[i].total;
+      count += ranking.kernels[i].count;
+    }
+    write_kernel_line(out,
+                      {.name = fmt::format("{} more", ranking.kernels.size() - listed),
+                       .total = time_text(ranking.per_step(rest)),
+                       .count = count_text(ranking.per_step(static_cast<double>(count))),
+                       .mean = "",
+                       .share = percent_text(ratio(rest, ranking.total)),
+                       .group = "",
+                       .roof = ""},
+                      roofs);
   }
   std::vector<std::string> parts;
   for (int i = 0; i < kernel_group_count; ++i) {
@@ -303,6 +341,13 @@ std::string value_text(const Value& value) {
       value);
 }
 
+std::string relation_text(const std::string& relation) {
+  if (relation == "min") return "at least ";
+  if (relation == "max") return "at most ";
+  if (relation == "not") return "other than ";
+  return "";
+}
+
 void write_expectations(std::string& out, const std::vector<ExpectationResult>& expectations) {
   if (expectations.empty()) return;
   const auto passed = std::count_if(expectations.begin(), expectations.end(),
@@ -311,8 +356,8 @@ void write_expectations(std::string& out, const std::vector<ExpectationResult>& 
   for (const ExpectationResult& expectation : expectations) {
     if (expectation.pass) continue;
     std::string text =
-        fmt::format("{} is {}, expected {} {}", printable(expectation.path), value_text(expectation.actual),
-                    expectation.relation, value_text(expectation.expected));
+        fmt::format("{} is {}, expected {}{}", printable(expectation.path), value_text(expectation.actual),
+                    relation_text(expectation.relation), value_text(expectation.expected));
     if (!expectation.within.empty()) text += " within " + printable(expectation.within);
     if (!expectation.relative_to.empty()) text += " of " + printable(expectation.relative_to);
     if (!expectation.where.empty()) text += " (" + printable(expectation.where) + ")";
@@ -373,6 +418,7 @@ std::string to_text(const ScenarioReport& report) {
   };
   for (const Column& column : all) {
     add_note(steady_note(column), column.m.variant);
+    add_note(out_of_memory_text(*column.result, column.m), column.m.variant);
     for (const std::string& cut : column.result->cuda_graphs_cut_by)
       add_note("CUDA graphs are cut by " + cut, column.m.variant);
     for (const std::string& note : column.result->notes) add_note(note, column.m.variant);
