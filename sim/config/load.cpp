@@ -30,13 +30,30 @@ using FileName = std::shared_ptr<const std::string>;
   throw ConfigError(Diagnostic{place.location(), {}, std::move(what), std::move(hint)});
 }
 
+/// A line of the text, counted from 0, without its end.
+std::string_view line_at(std::string_view text, int line) {
+  for (; line > 0; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
 /// Builds the tree from the parser's events. The library's own node type is not used: it forgets the file,
 /// lets duplicate keys pass, and would have read a hostile file to its end before anybody could stop it.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(FileName file, const Limits& limits) : file_(std::move(file)), limits_(limits) {
+  Builder(FileName file, std::string_view text, const Limits& limits)
+      : file_(std::move(file)), text_(text), limits_(limits) {
     // The parser itself gives up at 500 levels, without saying why.
     limits_.depth = std::min(limits_.depth, 400);
+    if (text.starts_with("\xEF\xBB\xBF"))
+      text.remove_prefix(3);  // The parser does not count the byte order mark.
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U)
+        continuations_.push_back(static_cast<int>(i));
+    }
   }
 
   /// The document's tree; null if there was none.
@@ -46,14 +63,19 @@ class Builder : public YAML::EventHandler {
   }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (root_)
-      fail_at(place(mark), "a second document begins here", "one file holds one document: remove the '---'");
+    if (!root_) return;
+    // The parser takes whatever does not fit after the first value for another document.
+    if (line_at(text_, mark.line).starts_with("---")) {
+      fail_at(place(mark), "a second document begins here", "a file holds one document: remove the '---'");
+    }
+    fail_at(place(mark), "bad YAML: this does not belong to what is above",
+            "check the indentation and the quotes");
   }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     count(place(mark), 1);
-    if (at_key()) fail_at(place(mark), "a key is missing before ':'");
+    if (at_key()) fail_at(place(mark), "a key must be a word, not empty or null");
     // The mark of an absent value is that of whatever comes next, so the key stands in.
     add({make_item(Null{}, key_ ? key_->second : place(mark)), 1, 0}, anchor);
   }
@@ -96,6 +118,14 @@ class Builder : public YAML::EventHandler {
   }
   void OnMapEnd() override { close(); }
 
+  /// The parser counts from 0 and in bytes, people from 1 and in characters.
+  Place place(const YAML::Mark& mark) const {
+    if (mark.is_null()) return {file_};
+    const auto begin = std::ranges::lower_bound(continuations_, mark.pos - mark.column);
+    const auto end = std::ranges::lower_bound(continuations_, mark.pos);
+    return {file_, mark.line + 1, mark.column + 1 - static_cast<int>(end - begin)};
+  }
+
  private:
   struct Built {
     ItemPtr item;
@@ -108,9 +138,8 @@ class Builder : public YAML::EventHandler {
     std::size_t values_before = 0;
     std::size_t depth = 0;
     std::optional<std::pair<std::string, Place>> key;  ///< The key of the enclosing map that it belongs to.
+    bool is_key = false;                               ///< It stands where a key belongs.
   };
-
-  Place place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
 
   /// A map is open and the next scalar is a key of it.
   bool at_key() const { return !open_.empty() && open_.back().item.kind() == Kind::Map && !key_; }
@@ -141,21 +170,39 @@ class Builder : public YAML::EventHandler {
     count(where, 1);
     check_depth(where, open_.size() + 1);
     check_tag(where, tag);
-    if (at_key()) {
-      fail_at(where, std::string("a key must be a word, not ") + (content.index() == 2 ? "a list" : "a map"),
-              "a value that contains { or [ needs quotes");
-    }
+    const bool is_key = at_key();
     open_.push_back(
-        {Item{std::move(content), where}, anchor, values_ - 1, 1, std::exchange(key_, std::nullopt)});
+        {Item{std::move(content), where}, anchor, values_ - 1, 1, std::exchange(key_, std::nullopt), is_key});
   }
 
   void close() {
+    if (open_.back().is_key) {
+      // Said only now: what was never closed looks like a key to the parser, until it reaches the end of the
+      // file.
+      fail_at(open_.back().item.place,
+              std::string("a key must be a word, not ") +
+                  (open_.back().item.kind() == Kind::List ? "a list" : "a map"),
+              "a value that contains { or [ needs quotes");
+    }
+    if (auto* map = std::get_if<Map>(&open_.back().item.content)) finish(*map);
     Open closed = std::move(open_.back());
     open_.pop_back();
-    if (auto* map = std::get_if<Map>(&closed.item.content)) finish(*map);
     key_ = std::move(closed.key);
     add({std::make_shared<const Item>(std::move(closed.item)), values_ - closed.values_before, closed.depth},
         closed.anchor);
+  }
+
+  /// The key path of the innermost open list or map.
+  std::string path() const {
+    std::string path;
+    for (std::size_t i = 1; i < open_.size(); ++i) {
+      if (open_[i].key) {
+        path = joined_path(path, open_[i].key->first);
+      } else if (const auto* list = std::get_if<List>(&open_[i - 1].item.content)) {
+        path += '[' + std::to_string(list->size()) + ']';
+      }
+    }
+    return path;
   }
 
   void add(Built built, YAML::anchor_t anchor) {
@@ -186,10 +233,8 @@ class Builder : public YAML::EventHandler {
         first = i;
         continue;
       }
-      errors_.add({entry.place.location(),
-                   {},
-                   "key " + in_quotes(entry.key) + " is given twice",
-                   "the first is on line " + std::to_string(map[order[first]].place.line)});
+      errors_.add({entry.place.location(), joined_path(path(), entry.key), "duplicate key",
+                   "it is first given on line " + std::to_string(map[order[first]].place.line)});
     }
 
     const auto merge = std::ranges::find(map, std::string_view("<<"), &Entry::key);
@@ -217,6 +262,8 @@ class Builder : public YAML::EventHandler {
   }
 
   FileName file_;
+  std::string_view text_;
+  std::vector<int> continuations_;  ///< Offsets of the bytes that continue a character.
   Limits limits_;
   ItemPtr root_;
   std::vector<Open> open_;
@@ -269,16 +316,17 @@ void check_text(std::string_view text, const FileName& file) {
   }
 }
 
-std::string hint_for(const std::string& message) {
+/// What helps against one of the parser's complaints about this line.
+std::string hint_for(const std::string& message, std::string_view line) {
   const auto says = [&](std::string_view part) { return message.find(part) != std::string::npos; };
-  if (says("tab")) return "indent with spaces";
+  const std::string_view indentation = line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));
+  if (indentation.find('\t') != std::string_view::npos) return "this line is indented with a tab: use spaces";
+  if (says("flow")) return "check that every { and [ is closed, and opened";
+
   if (says("end of map not found") || says("end of sequence not found"))
     return "check the indentation of this line";
-  if (says("flow")) return "check that every '{' and '[' is closed";
   if (says("illegal map value")) return "check the indentation; a value with ': ' inside needs quotes";
-  if (says("EOF in scalar")) return "check that every quote is closed";
-  if (says("unknown token"))
-    return "a value that begins with @, `, % or another special character needs quotes";
+  if (says("unknown token")) return "a value that begins with a special character needs quotes";
   return {};
 }
 
@@ -287,16 +335,20 @@ Node load(std::string_view text, FileName file, const Limits& limits) {
     fail_at({file}, "larger than the limit file_bytes = " + std::to_string(limits.file_bytes));
   }
   check_text(text, file);
-  Builder builder(file, limits);
-  std::istringstream stream{std::string(text)};
+  Builder builder(file, text, limits);
+  // The end of the document is made explicit, for yaml-cpp 0.7 closes a quote that is still open at the end
+  // of a file.
+  std::istringstream stream(std::string(text) + (text.ends_with('\n') ? "...\n" : "\n...\n"));
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    const bool located = !error.mark.is_null();
-    fail_at({file, located ? error.mark.line + 1 : 0, located ? error.mark.column + 1 : 0},
-            "bad YAML: " + error.msg, hint_for(error.msg));
+    const bool open_quote =
+        error.msg == YAML::ErrorMsg::DOC_IN_SCALAR || error.msg == YAML::ErrorMsg::EOF_IN_SCALAR;
+    fail_at(builder.place(error.mark),
+            "bad YAML: " + (open_quote ? "a quoted text is not closed" : error.msg),
+            hint_for(error.msg, line_at(text, error.mark.line)));
   }
   ItemPtr root = builder.take();
   if (!root || root->kind() == Kind::Null) fail_at({file}, "the file is empty");

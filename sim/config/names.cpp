@@ -81,8 +81,7 @@ std::vector<std::string> known_configs(std::string_view kind, const SearchPath& 
     }
   }
   std::ranges::sort(names);
-  const auto repeated = std::ranges::unique(names);
-  names.erase(repeated.begin(), repeated.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

@@ -19,7 +19,7 @@ std::filesystem::path builtin_configs();
 /// own.
 struct SearchPath {
   std::filesystem::path beside;
-  std::vector<std::filesystem::path> extra;
+  std::vector<std::filesystem::path> extra{};
   std::filesystem::path builtin = builtin_configs();
 };
 

@@ -61,10 +61,10 @@ std::string path_key(const std::string& key) {
 
 std::string path_of(const Frame& frame) {
   if (!frame.parent) return {};
-  std::string path = path_of(*frame.parent);
-  if (frame.parent->item->kind() == Kind::List) return path + '[' + std::to_string(frame.index) + ']';
-  if (!path.empty()) path += '.';
-  return path + path_key(frame.parent->item->map()[frame.index].key);
+  if (frame.parent->item->kind() == Kind::List) {
+    return path_of(*frame.parent) + '[' + std::to_string(frame.index) + ']';
+  }
+  return joined_path(path_of(*frame.parent), frame.parent->item->map()[frame.index].key);
 }
 
 std::string no_value_hint(bool has_key) {
@@ -72,6 +72,11 @@ std::string no_value_hint(bool has_key) {
 }
 
 }  // namespace
+
+std::string joined_path(std::string path, const std::string& key) {
+  if (!path.empty()) path += '.';
+  return path + path_key(key);
+}
 
 Node::Node(std::shared_ptr<const Item> root)
     : frame_(std::make_shared<const Frame>(Frame{.item = std::move(root), .parent = nullptr})) {}

@@ -83,6 +83,10 @@ class Assignment {
     const std::string_view value = text.substr(at + 1);
     if (value.find_first_not_of(" \t") == std::string_view::npos)
       fail(shown(segments_.size()), "no value after '='");
+    if (value == "null" || value == "~") {  // A document of its own could not say so.
+      value_ = make_item(Null{}, place_);
+      return;
+    }
     try {
       value_ = placed(load_text(value, *place_.file).item(), place_);
     } catch (const ConfigError& error) {

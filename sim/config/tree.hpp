@@ -43,6 +43,9 @@ struct Item {
 
 using ItemPtr = std::shared_ptr<const Item>;
 
+/// The path of `key` in the map at `path`: "a.b"; a key that a path would not show clearly is in quotes.
+std::string joined_path(std::string path, const std::string& key);
+
 template <class Content>
 ItemPtr make_item(Content content, Place place) {
   return std::make_shared<const Item>(Item{std::move(content), std::move(place)});
