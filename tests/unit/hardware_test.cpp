@@ -501,7 +501,7 @@ TEST_CASE("mistakes keep their path through bases") {
     FAIL("no error");
   } catch (const ConfigError& error) {
     CHECK_THAT(error.what(),
-               ContainsSubstring("scenario.yaml:1:43: error: hardware.launch.call: must not be negative"));
+               ContainsSubstring("scenario.yaml:1:44: error: hardware.launch.call: must not be negative"));
     CHECK_THAT(error.what(), ContainsSubstring("hardware.copy.latency: must not be negative"));
   }
 }
