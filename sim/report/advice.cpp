@@ -107,16 +107,20 @@ void say_memory(std::vector<std::string>& out, const VariantResult& result, cons
 void say_one_cuda_graph(std::vector<std::string>& out, const VariantResult& result, const Metrics& m) {
   if (!result.one_cuda_graph || m.step_time.count() <= 0) return;
   const WhatIf& graph = *result.one_cuda_graph;
+  const std::string how =
+      result.cuda_graphs_cut_by.empty()
+          ? "one CUDA graph"
+          : fmt::format("CUDA graphs, cut by {},", fmt::join(result.cuda_graphs_cut_by, " and by "));
   const double gain = 1 - ratio(graph.step_time, m.step_time);
   if (gain >= gain_worth_a_change)
-    out.push_back(fmt::format("As one CUDA graph the step would take {}, {}, with the GPU busy for {} of it.",
+    out.push_back(fmt::format("As {} the step would take {}, {}, with the GPU busy for {} of it.", how,
                               time_text(graph.step_time), speed_up_text(m.step_time, graph.step_time),
                               percent_text(graph.gpu_utilization)));
   else if (gain > 0)
     out.push_back(
-        fmt::format("One CUDA graph would take {} off the step: not worth a change.", percent_text(gain)));
+        fmt::format("Replay as {} would take {} off the step: not worth a change.", how, percent_text(gain)));
   else
-    out.push_back(fmt::format("One CUDA graph would not shorten it ({}).", time_text(graph.step_time)));
+    out.push_back(fmt::format("Replay as {} would not shorten it ({}).", how, time_text(graph.step_time)));
 }
 
 /// True if idle time is what to work on first.
@@ -147,8 +151,9 @@ bool say_idle(std::vector<std::string>& out, const VariantResult& result, const 
                               percent_text(ratio(m.idle_by(second), m.step_time))) +
                   remedy(second, m));
   say_one_cuda_graph(out, result, m);
-  if (!result.cuda_graphs_cut_by.empty())
-    out.push_back(fmt::format("CUDA graphs are cut by {}.", fmt::join(result.cuda_graphs_cut_by, ", ")));
+  if (!result.one_cuda_graph && m.cuda_graph_launches > 0 && !result.cuda_graphs_cut_by.empty())
+    out.push_back(
+        fmt::format("The CUDA graphs are cut by {}.", fmt::join(result.cuda_graphs_cut_by, " and by ")));
   return true;
 }
 

@@ -124,7 +124,9 @@ class Writer {
       if (options_.sms > 0) append(", \"numSms\": {}", options_.sms);
       append("}}");
     }
-    append("\n],\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": 0,\n\"traceEvents\": [");
+    append(
+        "\n],\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": 0,\n\"distributedInfo\": {{\"rank\": "
+        "0}},\n\"traceEvents\": [");
   }
 
   void metadata(const char* what, std::int64_t pid, std::int64_t tid, const std::string& args) {

@@ -420,7 +420,10 @@ std::string to_text(const ScenarioReport& report) {
     add_note(steady_note(column), column.m.variant);
     add_note(out_of_memory_text(*column.result, column.m), column.m.variant);
     for (const std::string& cut : column.result->cuda_graphs_cut_by)
-      add_note("CUDA graphs are cut by " + cut, column.m.variant);
+      add_note((column.m.cuda_graph_launches > 0 ? "the CUDA graphs are cut by "
+                                                 : "a CUDA graph would be cut by ") +
+                   cut,
+               column.m.variant);
     for (const std::string& note : column.result->notes) add_note(note, column.m.variant);
   }
   if (!notes.empty()) {
