@@ -500,6 +500,9 @@ class Reader {
     if (token[0] == '"') {
       raw.kind = Raw::Kind::String;
       if (token.size() < 2 || token.back() != '"') return false;
+      // Taken, not skipped: skipping a string also skips a ':' after it, even in an array.
+      ondemand::raw_json_string taken;
+      if (value.get_raw_json_string().get(taken) != simdjson::SUCCESS) return false;
       raw.text = token.substr(1, token.size() - 2);
       if (has_backslash_ && raw.text.find('\\') != std::string_view::npos)
         raw.text = keep(unescape(raw.text));

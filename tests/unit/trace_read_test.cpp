@@ -288,9 +288,9 @@ TEST_CASE("stray and missing commas between events cost no event") {
 
 TEST_CASE("text that only looks like JSON where nobody needs it is still damaged") {
   const std::string event = R"({"ph":"X","cat":"kernel","name":"k","ts":1,"dur":2,"args":{)";
-  for (const char* args :
-       {R"("a":tru)", R"("a" 1)", R"("a":01)", R"("a":1.)", R"("a":[1 2])", R"("a":"b" "c")",
-        R"("a":{"b":1],"c":2)", R"("a":nul)", R"("a":-)", R"("a":'b')", R"("a":1,)", R"(a:1)"}) {
+  for (const char* args : {R"("a":tru)", R"("a" 1)", R"("a":01)", R"("a":1.)", R"("a":[1 2])",
+                           R"("a":"b" "c")", R"("a":{"b":1],"c":2)", R"("a":nul)", R"("a":-)", R"("a":'b')",
+                           R"("a":1,)", R"(a:1)", R"("a":["b":1])"}) {
     const std::string text = "[" + event + R"("x":1}},)" + event + args + "}}]";
     INFO(text);
     const Trace trace = read_trace_bytes(text);
