@@ -26,6 +26,8 @@ namespace {
 
 using FileName = std::shared_ptr<const std::string>;
 
+constexpr std::string_view misplaced = "this does not belong to what is above";
+
 [[noreturn]] void fail_at(const Place& place, std::string what, std::string hint = {}) {
   throw ConfigError(Diagnostic{place.location(), {}, std::move(what), std::move(hint)});
 }
@@ -48,8 +50,8 @@ class Builder : public YAML::EventHandler {
       : file_(std::move(file)), text_(text), limits_(limits) {
     // The parser itself gives up at 500 levels, without saying why.
     limits_.depth = std::min(limits_.depth, 400);
-    if (text.starts_with("\xEF\xBB\xBF"))
-      text.remove_prefix(3);  // The parser does not count the byte order mark.
+    // The parser does not count the byte order mark.
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     for (std::size_t i = 0; i < text.size(); ++i) {
       if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U)
         continuations_.push_back(static_cast<int>(i));
@@ -68,8 +70,7 @@ class Builder : public YAML::EventHandler {
     if (line_at(text_, mark.line).starts_with("---")) {
       fail_at(place(mark), "a second document begins here", "a file holds one document: remove the '---'");
     }
-    fail_at(place(mark), "bad YAML: this does not belong to what is above",
-            "check the indentation and the quotes");
+    fail_at(place(mark), "bad YAML: " + std::string(misplaced), "check the indentation and the quotes");
   }
   void OnDocumentEnd() override {}
 
@@ -316,18 +317,32 @@ void check_text(std::string_view text, const FileName& file) {
   }
 }
 
-/// What helps against one of the parser's complaints about this line.
-std::string hint_for(const std::string& message, std::string_view line) {
+struct Explanation {
+  std::string what;
+  std::string hint;
+};
+
+/// One of the parser's complaints about `line` in this project's words, where the parser's own do not help or
+/// differ between its versions.
+Explanation explain(const std::string& message, std::string_view line) {
   const auto says = [&](std::string_view part) { return message.find(part) != std::string::npos; };
   const std::string_view indentation = line.substr(0, std::min(line.find_first_not_of(" \t"), line.size()));
-  if (indentation.find('\t') != std::string_view::npos) return "this line is indented with a tab: use spaces";
-  if (says("flow")) return "check that every { and [ is closed, and opened";
-
-  if (says("end of map not found") || says("end of sequence not found"))
-    return "check the indentation of this line";
-  if (says("illegal map value")) return "check the indentation; a value with ': ' inside needs quotes";
-  if (says("unknown token")) return "a value that begins with a special character needs quotes";
-  return {};
+  if (indentation.find('\t') != std::string_view::npos)
+    return {message, "this line is indented with a tab: use spaces"};
+  if (message == YAML::ErrorMsg::DOC_IN_SCALAR || message == YAML::ErrorMsg::EOF_IN_SCALAR) {
+    return {"a quoted text is not closed", ""};
+  }
+  if (says("anchor is not defined"))
+    return {"this alias has no anchor above it", "mark the value it stands for: '&name'"};
+  if (says("after end of document")) return {std::string(misplaced), "check the indentation and the quotes"};
+  if (says("flow")) return {message, "check that every { and [ is closed, and opened"};
+  if (says("end of map not found") || says("end of sequence not found")) {
+    return {message, "check the indentation of this line"};
+  }
+  if (says("illegal map value"))
+    return {message, "check the indentation; a value with ': ' inside needs quotes"};
+  if (says("unknown token")) return {message, "a value that begins with a special character needs quotes"};
+  return {message, ""};
 }
 
 Node load(std::string_view text, FileName file, const Limits& limits) {
@@ -344,11 +359,8 @@ Node load(std::string_view text, FileName file, const Limits& limits) {
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    const bool open_quote =
-        error.msg == YAML::ErrorMsg::DOC_IN_SCALAR || error.msg == YAML::ErrorMsg::EOF_IN_SCALAR;
-    fail_at(builder.place(error.mark),
-            "bad YAML: " + (open_quote ? "a quoted text is not closed" : error.msg),
-            hint_for(error.msg, line_at(text, error.mark.line)));
+    const Explanation explanation = explain(error.msg, line_at(text, error.mark.line));
+    fail_at(builder.place(error.mark), "bad YAML: " + explanation.what, explanation.hint);
   }
   ItemPtr root = builder.take();
   if (!root || root->kind() == Kind::Null) fail_at({file}, "the file is empty");
