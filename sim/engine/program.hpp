@@ -56,7 +56,8 @@ struct GpuOp {
   Picoseconds min_period{0};           ///< Least time from this op's start to the next one's, in a stream.
   Picoseconds min_period_in_graph{0};  ///< The same inside a CUDA graph.
   Picoseconds gap_before =
-      gap_from_table;  ///< From the end of the previous op of the stream; overrides the table.
+      gap_from_table;  ///< From the end of the previous op of the stream; overrides the table. Of the first
+                       ///< node of a CUDA graph: from the end of what ran before the graph.
   GapClass gap_class = 0;
   OpKind kind = OpKind::Kernel;
   CopyEngine copy_engine = CopyEngine::None;

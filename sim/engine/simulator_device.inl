@@ -13,7 +13,9 @@ Picoseconds Simulator<Sink>::take_time(const StreamState& stream, const Entry& e
   if (!stream.has_last) return time;
   Picoseconds gap;
   if (entry.type == Entry::Type::Graph) {
-    gap = machine_.gap[stream.last_class][machine_.graph_class];
+    const GpuOp& first = program_.ops[program_.graphs[entry.object].nodes.front().op];
+    gap = first.gap_before == gap_from_table ? machine_.gap[stream.last_class][machine_.graph_class]
+                                             : first.gap_before;
   } else {
     const GpuOp& op = program_.ops[entry.object];
     gap = op.gap_before == gap_from_table ? machine_.gap[stream.last_class][op.gap_class] : op.gap_before;
