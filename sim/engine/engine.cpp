@@ -125,6 +125,9 @@ template <class Sink>
 std::string Simulator<Sink>::waits_of_thread(std::size_t index) const {
   const ThreadState& thread = threads_[index];
   const Instruction& instruction = program_.threads[index].instructions[thread.pc];
+  if (thread.phase == ThreadPhase::AheadOfOthers)
+    return "host thread '" + program_.threads[index].name + "' (step " + std::to_string(thread.step) +
+           ") waits for threads that are more than " + std::to_string(step_lead_max) + " steps behind";
   std::string text = "host thread '" + program_.threads[index].name + "' (step " +
                      std::to_string(thread.step) + ", instruction " + std::to_string(thread.pc) + ") ";
   const auto stream = [&] { return "stream '" + program_.streams[instruction.stream].name + "'"; };

@@ -26,6 +26,10 @@ struct NullSink {
   void memory(Picoseconds, std::int64_t) {}
 };
 
+/// Host threads that nothing couples keep within so many steps of each other: a step is what all of them do
+/// once.
+inline constexpr std::int64_t step_lead_max = 8;
+
 template <class Sink>
 class Simulator {
  public:
@@ -114,12 +118,13 @@ class Simulator {
   };
 
   enum class ThreadPhase : std::uint8_t {
-    Ready,       ///< At the start of the next instruction.
-    Insert,      ///< In a launch call, about to look for a place in the queue.
-    QueueFull,   ///< Blocked there.
-    Completing,  ///< At the end of a call whose effect comes then.
-    Waiting,     ///< Blocked in a synchronisation or a blocking launch.
-    Awaiting,    ///< Blocked until a signal.
+    Ready,          ///< At the start of the next instruction.
+    Insert,         ///< In a launch call, about to look for a place in the queue.
+    QueueFull,      ///< Blocked there.
+    Completing,     ///< At the end of a call whose effect comes then.
+    Waiting,        ///< Blocked in a synchronisation or a blocking launch.
+    Awaiting,       ///< Blocked until a signal.
+    AheadOfOthers,  ///< Blocked at the start of a step because another thread is too many steps behind.
     Done,
   };
 
@@ -161,6 +166,7 @@ class Simulator {
   void run_thread(std::size_t thread);
   bool execute(std::size_t thread);  ///< One instruction; false if the thread blocked or has an appointment.
   void step_boundary(std::size_t thread);
+  void advance_slowest(std::size_t thread);
   void put(std::size_t thread, const Instruction& instruction);
   void insert(std::size_t thread, const Instruction& instruction, Picoseconds arrival, Picoseconds call_end);
   void call_done(std::size_t thread, Picoseconds end);
@@ -233,6 +239,7 @@ class Simulator {
 
   Picoseconds now_{0};
   std::int64_t steps_target_ = 1;
+  std::int64_t slowest_step_ = 0;
   bool stop_ = false;
   bool random_ = false;
 

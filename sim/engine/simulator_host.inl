@@ -59,13 +59,20 @@ bool Simulator<Sink>::execute(std::size_t thread) {
     ++state.step;
     if (thread == 0) step_boundary(thread);
     if (stop_) return true;
-    if (state.step >= steps_target_ || instructions.empty()) {
+    advance_slowest(thread);
+    if (state.step >= steps_target_) {
       state.phase = ThreadPhase::Done;
       state.end = now_;
       agenda_.clear(thread_actor(thread));
       return false;
     }
     state.pc = 0;
+    if (state.step - slowest_step_ > step_lead_max) {
+      state.phase = ThreadPhase::AheadOfOthers;
+      state.blocked_since = now_;
+      agenda_.clear(thread_actor(thread));
+      return false;
+    }
   }
   const Instruction& instruction = instructions[state.pc];
   ++instructions_executed_;
@@ -165,6 +172,28 @@ bool Simulator<Sink>::execute(std::size_t thread) {
     }
   }
   return state.phase == ThreadPhase::Ready && agenda_.time_of(thread_actor(thread)) == now_;
+}
+
+/// After `thread` has finished a step: lets those go on that had to wait for the slowest.
+template <class Sink>
+void Simulator<Sink>::advance_slowest(std::size_t thread) {
+  if (threads_.size() == 1) {
+    slowest_step_ = threads_[thread].step;
+    return;
+  }
+  std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    if (!program_.threads[i].instructions.empty()) slowest = std::min(slowest, threads_[i].step);
+  if (slowest == slowest_step_) return;
+  slowest_step_ = slowest;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    ThreadState& other = threads_[i];
+    if (other.phase != ThreadPhase::AheadOfOthers || other.step - slowest_step_ > step_lead_max) continue;
+    log(i, other.blocked_since, now_, HostState::Awaiting, static_cast<std::uint16_t>(thread));
+    totals_.host_blocked += now_ - other.blocked_since;
+    other.phase = ThreadPhase::Ready;
+    set_thread(i, now_);
+  }
 }
 
 /// Ends the current instruction of `thread` at `end` and makes the appointment for the next.

@@ -115,6 +115,9 @@ void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     const ThreadState& thread = threads_[i];
     out.add(static_cast<std::int64_t>(thread.phase));
+    // The first thread's count is taken before the slowest one's is brought up to date: both stand still
+    // here.
+    out.add(program_.threads[i].instructions.empty() ? 0 : thread.step - threads_[0].step);
     out.add(static_cast<std::int64_t>(thread.pc %
                                       std::max<std::size_t>(1, program_.threads[i].instructions.size())));
     const Picoseconds next = agenda_.time_of(thread_actor(i));

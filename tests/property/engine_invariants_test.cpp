@@ -94,7 +94,9 @@ void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, s
     must(call.end >= call.start + instruction_of(program, call).duration,
          "call.end >= call.start + instruction_of(program, call).duration");
     if (const CallRecord* last = last_call[call.thread]) {
-      must(call.start == last->end, "call.start == last->end");
+      // Between two steps a thread may wait for slower ones.
+      must(call.step == last->step ? call.start == last->end : call.start >= last->end,
+           "a call starts where the one before it ended");
       must((call.step == last->step ? call.instruction == last->instruction + 1
                                     : call.step == last->step + 1 && call.instruction == 0),
            "(call.step == last->step ? call.instruction == last->instruction + 1 : call.step == last->step + "

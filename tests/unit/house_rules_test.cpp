@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may know whom (docs/architecture.md), kept true by reading the #include lines.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Include {
+  std::string file;  ///< Relative to the project.
+  std::string target;
+};
+
+std::vector<Include> includes_below(const std::string& folder) {
+  std::vector<Include> result;
+  const fs::path root = GPUSIM_SOURCE_DIR;
+  if (!fs::exists(root / folder)) return result;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".hpp" && extension != ".cpp" && extension != ".inl") continue;
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);) {
+      if (line.rfind("#include", 0) != 0) continue;
+      const std::size_t open = line.find_first_of("\"<");
+      const std::size_t close = line.find_first_of("\">", open + 1);
+      if (open == std::string::npos || close == std::string::npos) continue;
+      result.push_back(
+          {fs::relative(entry.path(), root).generic_string(), line.substr(open + 1, close - open - 1)});
+    }
+  }
+  return result;
+}
+
+bool starts_with(const std::string& text, const std::string& prefix) {
+  return text.rfind(prefix, 0) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("models/ does not know sim/", "[house]") {
+  const auto includes = includes_below("models");
+  REQUIRE_FALSE(includes.empty());
+  for (const Include& include : includes) {
+    INFO(include.file << " includes " << include.target);
+    CHECK_FALSE(starts_with(include.target, "sim/"));
+  }
+}
+
+TEST_CASE("The engine knows nothing but itself and the standard library", "[house]") {
+  const auto includes = includes_below("sim/engine");
+  REQUIRE_FALSE(includes.empty());
+  for (const Include& include : includes) {
+    INFO(include.file << " includes " << include.target);
+    CHECK((starts_with(include.target, "sim/engine/") ||
+           include.target.find_first_of("/.") == std::string::npos));
+  }
+}
+
+TEST_CASE("Each third-party library stays in its folder", "[house]") {
+  const std::map<std::string, std::vector<std::string>> allowed = {
+      {"yaml-cpp/", {"sim/config/"}},
+      {"simdjson", {"sim/trace/"}},
+      {"zlib.h", {"sim/trace/"}},
+      {"CLI/", {"sim/app/"}},
+      {"boost/graph", {"models/graph/", "models/compiler/", "sim/critical_path/"}},
+  };
+  for (const std::string folder : {"models", "sim"})
+    for (const Include& include : includes_below(folder))
+      for (const auto& [library, folders] : allowed)
+        if (starts_with(include.target, library)) {
+          INFO(include.file << " includes " << include.target);
+          CHECK(std::any_of(folders.begin(), folders.end(),
+                            [&](const std::string& home) { return starts_with(include.file, home); }));
+        }
+  SUCCEED("no file outside its folder");
+}
+
+TEST_CASE("A later stage never reaches into an earlier one", "[house]") {
+  // scenario -> program -> engine -> report: what a folder may include from sim/.
+  const std::map<std::string, std::vector<std::string>> may_include = {
+      {"sim/config", {"sim/config/"}},
+      {"sim/trace", {"sim/trace/"}},
+      {"sim/report", {"sim/report/", "sim/engine/", "sim/trace/"}},
+  };
+  for (const auto& [folder, targets] : may_include)
+    for (const Include& include : includes_below(folder)) {
+      if (!starts_with(include.target, "sim/")) continue;
+      INFO(include.file << " includes " << include.target);
+      CHECK(std::any_of(targets.begin(), targets.end(),
+                        [&](const std::string& target) { return starts_with(include.target, target); }));
+    }
+}
