@@ -11,100 +11,106 @@ namespace {
   throw ProgramError("program: " + what);
 }
 
-void check_duration(Picoseconds value, const std::string& of) {
-  if (value < Picoseconds(0)) refuse(of + " is negative");
+/// `of` makes the words for whom they are about; only on failure, since programs can have millions of parts.
+template <class Of>
+void check_duration(Picoseconds value, const Of& of, const char* what) {
+  if (value < Picoseconds(0)) refuse(of() + what + " is negative");
 }
 
-void check_index(Index index, std::size_t size, const std::string& what) {
-  if (index >= size) refuse(what + " does not exist");
+template <class Of>
+void check_index(Index index, std::size_t size, const Of& of, const char* what) {
+  if (index >= size) refuse(of() + what + " does not exist");
 }
 
 void check_distribution(const Distribution& distribution) {
-  const std::string of = "distribution '" + distribution.name + "'";
-  check_duration(distribution.a, of);
-  check_duration(distribution.b, of);
-  if (!(distribution.shape >= 0)) refuse(of + " has a negative shape");
+  const auto of = [&] { return "distribution '" + distribution.name + "'"; };
+  check_duration(distribution.a, of, "");
+  check_duration(distribution.b, of, "");
+  if (!(distribution.shape >= 0)) refuse(of() + " has a negative shape");
   if (distribution.kind == Distribution::Kind::Uniform && distribution.b < distribution.a)
-    refuse(of + " is empty");
+    refuse(of() + " is empty");
   if (distribution.kind == Distribution::Kind::Choice && distribution.choices.empty())
-    refuse(of + " is empty");
-  for (const Picoseconds choice : distribution.choices) check_duration(choice, of);
+    refuse(of() + " is empty");
+  for (const Picoseconds choice : distribution.choices) check_duration(choice, of, "");
 }
 
 void check_op(const Program& program, const GpuOp& op, Index index) {
-  const std::string of = "op " + std::to_string(index);
-  check_index(op.name, program.names.size(), of + "'s name");
-  check_duration(op.duration, of + "'s duration");
-  check_duration(op.min_period, of + "'s minimum period");
-  check_duration(op.min_period_in_graph, of + "'s minimum period in a CUDA graph");
+  const auto of = [&] { return "op " + std::to_string(index); };
+  check_index(op.name, program.names.size(), of, "'s name");
+  check_duration(op.duration, of, "'s duration");
+  check_duration(op.min_period, of, "'s minimum period");
+  check_duration(op.min_period_in_graph, of, "'s minimum period in a CUDA graph");
   if (op.distribution != no_index)
-    check_index(op.distribution, program.distributions.size(), of + "'s distribution");
-  if (op.gap_class >= gap_class_limit) refuse(of + "'s gap class is out of range");
+    check_index(op.distribution, program.distributions.size(), of, "'s distribution");
+  if (op.gap_class >= gap_class_limit) refuse(of() + "'s gap class is out of range");
 }
 
 void check_graph(const Program& program, const CudaGraph& graph, Index index) {
-  const std::string of = "CUDA graph " + std::to_string(index);
-  check_index(graph.name, program.names.size(), of + "'s name");
-  if (graph.nodes.empty()) refuse(of + " has no nodes");
+  const auto of = [&] { return "CUDA graph " + std::to_string(index); };
+  check_index(graph.name, program.names.size(), of, "'s name");
+  if (graph.nodes.empty()) refuse(of() + " has no nodes");
   for (Index i = 0; i < graph.nodes.size(); ++i) {
-    check_index(graph.nodes[i].op, program.ops.size(), of + "'s node " + std::to_string(i));
+    check_index(graph.nodes[i].op, program.ops.size(), of, "'s node's op");
     // Only earlier nodes: that is what keeps it free of cycles.
     for (const Index before : graph.nodes[i].after)
-      if (before >= i) refuse(of + ": node " + std::to_string(i) + " waits for a node that is not before it");
+      if (before >= i)
+        refuse(of() + ": node " + std::to_string(i) + " waits for a node that is not before it");
   }
+}
+
+bool launch_follows(const HostThread& thread, std::size_t at) {
+  const std::uint16_t stream = thread.instructions[at].stream;
+  return std::any_of(thread.instructions.begin() + static_cast<std::ptrdiff_t>(at), thread.instructions.end(),
+                     [&](const Instruction& later) {
+                       return (later.call == Call::Launch || later.call == Call::LaunchGraph) &&
+                              later.stream == stream;
+                     });
 }
 
 void check_instruction(const Program& program, const HostThread& thread, std::size_t at) {
   const Instruction& instruction = thread.instructions[at];
-  const std::string of = "thread '" + thread.name + "', instruction " + std::to_string(at) + "'s ";
-  check_duration(instruction.duration, of + "duration");
-  check_duration(instruction.latency, of + "latency");
-  check_duration(instruction.return_latency, of + "return latency");
-  if (instruction.bytes < 0) refuse(of + "byte count is negative");
-  if (instruction.name != no_index) check_index(instruction.name, program.names.size(), of + "name");
-  const auto stream = [&] { check_index(instruction.stream, program.streams.size(), of + "stream"); };
+  const auto of = [&] { return "thread '" + thread.name + "', instruction " + std::to_string(at) + "'s "; };
+  check_duration(instruction.duration, of, "duration");
+  check_duration(instruction.latency, of, "latency");
+  check_duration(instruction.return_latency, of, "return latency");
+  if (instruction.bytes < 0) refuse(of() + "byte count is negative");
+  if (instruction.name != no_index) check_index(instruction.name, program.names.size(), of, "name");
+  const auto stream = [&] { check_index(instruction.stream, program.streams.size(), of, "stream"); };
+  const auto event = [&] { check_index(instruction.object, program.events.size(), of, "event"); };
   switch (instruction.call) {
     case Call::Work:
     case Call::Input:
     case Call::Allocate:
     case Call::Free:
+    case Call::SynchronizeDevice:
       break;
     case Call::Launch:
       stream();
-      check_index(instruction.object, program.ops.size(), of + "op");
+      check_index(instruction.object, program.ops.size(), of, "op");
       break;
     case Call::LaunchGraph:
       stream();
-      check_index(instruction.object, program.graphs.size(), of + "CUDA graph");
+      check_index(instruction.object, program.graphs.size(), of, "CUDA graph");
       break;
     case Call::Record:
       stream();
-      check_index(instruction.object, program.events.size(), of + "event");
+      event();
       break;
     case Call::StreamWait:
       stream();
-      check_index(instruction.object, program.events.size(), of + "event");
-      if (instruction.attached) {
-        const bool followed =
-            std::any_of(thread.instructions.begin() + static_cast<std::ptrdiff_t>(at),
-                        thread.instructions.end(), [&](const Instruction& later) {
-                          return (later.call == Call::Launch || later.call == Call::LaunchGraph) &&
-                                 later.stream == instruction.stream;
-                        });
-        if (!followed) refuse(of + "attached wait has no launch to ride on");
-      }
+      event();
+      if (instruction.attached && !launch_follows(thread, at))
+        refuse(of() + "attached wait has no launch to ride on");
       break;
     case Call::SynchronizeStream:
       stream();
       break;
     case Call::SynchronizeEvent:
-      check_index(instruction.object, program.events.size(), of + "event");
-      break;
-    case Call::SynchronizeDevice:
+      event();
       break;
     case Call::Signal:
     case Call::Await:
-      check_index(instruction.object, program.signals.size(), of + "signal");
+      check_index(instruction.object, program.signals.size(), of, "signal");
       break;
   }
 }
@@ -121,7 +127,8 @@ Index Program::intern(const std::string& text) {
 void check(const Program& program, const Machine& machine) {
   if (machine.launch_queue_depth < 1) refuse("the launch queue depth is below 1");
   if (machine.graph_class >= gap_class_limit) refuse("the machine's CUDA-graph class is out of range");
-  check_duration(machine.event_latency, "the machine's event latency");
+  check_duration(
+      machine.event_latency, [] { return std::string("the machine"); }, "'s event latency");
   if (program.threads.empty()) refuse("no host thread");
   if (program.streams.size() > 0xffff || program.threads.size() > 0xffff)
     refuse("more than 65,535 streams or threads");

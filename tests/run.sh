@@ -1,0 +1,7 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs, configures, builds and tests, as CI does. Ends with ctest's summary.
+set -eu
+cd "$(dirname "$0")/.."
+sh cmake/install_packages.sh
+cmake --workflow --preset ci
