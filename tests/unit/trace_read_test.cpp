@@ -37,7 +37,7 @@ std::string bytes_of(const std::string& path) {
 
 std::string gzip(const std::string& text) {
   z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  REQUIRE(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
   std::string out(deflateBound(&stream, static_cast<uLong>(text.size())), '\0');
   std::string input = text;
   stream.next_in = reinterpret_cast<Bytef*>(input.data());
@@ -343,7 +343,9 @@ TEST_CASE("a limit that is passed is named") {
   CHECK_THAT(error_of(gzip("[" + std::string(20'000, ' ') + "]"), limits).what(),
              ContainsSubstring("TraceLimits::expanded_bytes of 10000 bytes"));
   CHECK(read_trace_bytes(gzip("[" + std::string(9'998, ' ') + "]"), "x", limits).events == 0);
-  const std::string bomb = gzip("[" + std::string(std::size_t{70} << 20, ' ') + "]");
+  std::string bomb;
+  const std::string member = gzip(std::string(std::size_t{1} << 20, ' '));
+  for (int i = 0; i < 65; ++i) bomb += member;
   CHECK_THAT(error_of(bomb).what(), ContainsSubstring("TraceLimits::expansion_ratio of 300"));
   limits = {};
   limits.depth = 20;
@@ -376,19 +378,33 @@ TEST_CASE("files that cannot be read are errors that name them") {
 }
 
 TEST_CASE("a trace cut at any byte is read or refused") {
-  const std::string text = bytes_of(data_file("two_steps.json"));
-  std::size_t ops = 0;
-  for (std::size_t length = 0; length < text.size(); ++length) {
-    try {
-      const Trace trace = read_trace_bytes(std::string_view(text).substr(0, length));
-      summarize(trace);
-      CHECK(trace.ops.size() >= ops);  // more text never loses an event
-      ops = trace.ops.size();
-    } catch (const TraceError& error) {
-      CHECK(error.byte_offset() <= length);
+  const std::string text =
+      R"({"schemaVersion":1,"deviceProperties":[{"id":0,"name":"GPU"}],)" +
+      trace_text({kernel("1.5", "2.25", 1, 7, R"(f<\"a\u00e4\">)"), call("cudaLaunchKernel", "0.125", "1", 1),
+                  gpu_op({.cat = "gpu_memset",
+                          .name = "m",
+                          .ts = "\"5 us\"",
+                          .dur = "1e0",
+                          .more = R"(,"grid":[1,2])"}),
+                  kernel("9", "1")})
+          .substr(1);
+  const std::string file = bytes_of(data_file("two_steps.json"));
+  const auto cut = [](const std::string& whole, std::size_t step, std::size_t all) {
+    std::size_t ops = 0;
+    for (std::size_t length = 0; length < whole.size(); length += step) {
+      try {
+        const Trace trace = read_trace_bytes(std::string_view(whole).substr(0, length));
+        summarize(trace);
+        CHECK(trace.ops.size() >= ops);  // more text never loses an event
+        ops = trace.ops.size();
+      } catch (const TraceError& error) {
+        CHECK(error.byte_offset() <= length);
+      }
     }
-  }
-  CHECK(ops == 6);
+    CHECK(ops == all);
+  };
+  cut(text, 1, 3);
+  cut(file, 41, 6);
 }
 
 TEST_CASE("packed data cut at any byte are refused") {
@@ -416,14 +432,16 @@ TEST_CASE("a trace with random bytes changed is read or refused") {
         case 2:
           bytes.erase(at, 1 + random() % 5);
           break;
-        default:
-          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 40));
+        default: {
+          const std::size_t from = random() % bytes.size();
+          bytes.insert(at, bytes.substr(from, random() % 40));
+        }
       }
     }
     return bytes;
   };
   int read = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     try {
       const Summary summary = summarize(read_trace_bytes(damage(i % 8 == 0 ? packed : text)));
       CHECK_FALSE(summary_text(summary).empty());
@@ -433,5 +451,5 @@ TEST_CASE("a trace with random bytes changed is read or refused") {
       CHECK_FALSE(std::string(error.what()).empty());
     }
   }
-  CHECK(read > 1000);
+  CHECK(read > 250);
 }
