@@ -3,24 +3,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "sim/app/expectations.hpp"
+#include "sim/config/hardware_reader.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/program/replay.hpp"
 #include "sim/report/metrics.hpp"
 
 namespace gpusim {
 namespace {
 
-std::string count_of(std::int64_t n, const char* noun) {
-  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
-}
-
 Captured captured(const BuiltProgram& built, const std::optional<GpuSpec>& hardware) {
   return capture(built.program, built.machine,
                  {.costs = cuda_graph_costs(hardware, built.program),
+                  .keep_surrounding_work = !built.work_is_dispatch,
                   .step_starts = built.step_starts,
                   .threads_kept = built.threads_kept});
 }
@@ -31,6 +31,20 @@ std::int64_t host_launches(const engine::Program& program) {
     for (const engine::Instruction& i : thread.instructions)
       if (i.call == engine::Call::Launch || i.call == engine::Call::LaunchGraph) ++launches;
   return launches;
+}
+
+/// Looking for a steady step must not take much longer for programs with many ops than for small ones.
+engine::SteadyOptions steady_options(const engine::Program& program) {
+  constexpr std::int64_t events_max = 4'000'000;
+  std::int64_t events = 1;
+  for (const engine::HostThread& thread : program.threads)
+    for (const engine::Instruction& i : thread.instructions)
+      events += i.call == engine::Call::LaunchGraph
+                    ? static_cast<std::int64_t>(program.graphs[i.object].nodes.size()) + 1
+                    : 1;
+  engine::SteadyOptions options;
+  options.steps_max = std::clamp<std::int64_t>(events_max / events, 16, options.steps_max);
+  return options;
 }
 
 /// The dtype whose peak counts: the workload's, else that of all its kernels if they have but one.
@@ -69,6 +83,39 @@ report::Device device_of(const GpuSpec& gpu, const std::string& dtype) {
   return device;
 }
 
+/// The known GPU that the trace was taken on. Says in `notes` what it found.
+std::optional<GpuSpec> hardware_of_trace(const Trace& trace, const RunOptions& options,
+                                         std::vector<std::string>& notes) {
+  if (trace.devices.empty()) return std::nullopt;
+  const std::string& id = trace.devices.front();
+  for (const TraceDevice& device : trace.device_properties) {
+    if (device.id != id || device.name.empty()) continue;
+    config::SearchPath search;
+    search.beside = ".";
+    search.extra = options.config_folders;
+    auto gpu = config::hardware_of_device(device.name, search);
+    notes.push_back(
+        gpu ? fmt::format("hardware: {}, from the trace's device '{}'", gpu->key, device.name)
+            : fmt::format("the trace's device '{}' is not among the known hardware", device.name));
+    return gpu;
+  }
+  notes.emplace_back("the trace does not name its device: give 'hardware' to fill what it cannot tell");
+  return std::nullopt;
+}
+
+report::TraceComparison compare_with_trace(const Trace& trace, const Replay& replay) {
+  engine::Timeline timeline;
+  engine::run(replay.built.program, replay.built.machine, 1, &timeline);
+  const ReplayComparison comparison = compare(trace, replay, timeline);
+  return {.traced_wall = comparison.traced_wall,
+          .traced_busy = comparison.traced_busy,
+          .start_error_median = comparison.start_error_median,
+          .start_error_p90 = comparison.start_error_p90,
+          .start_error_max = comparison.start_error_max,
+          .kernels = comparison.kernels,
+          .unlinked_ops = replay.statistics.unlinked_ops};
+}
+
 }  // namespace
 
 std::shared_ptr<const Trace> TraceStore::read(const std::string& path) {
@@ -77,12 +124,26 @@ std::shared_ptr<const Trace> TraceStore::read(const std::string& path) {
   return trace;
 }
 
-report::VariantResult run_variant(const Variant& variant, TraceStore&, const RunOptions& options) {
+report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options) {
   report::VariantResult result;
   result.variant = variant.name;
-  const std::optional<GpuSpec> hardware = variant.hardware;
-  BuiltProgram built = build_program(variant);
-  result.notes = built.notes;
+  std::optional<GpuSpec> hardware = variant.hardware;
+  BuiltProgram built;
+  if (const auto* workload = std::get_if<TraceWorkload>(&variant.workload.source)) {
+    const std::shared_ptr<const Trace> trace = traces.read(workload->resolved);
+    if (!hardware) hardware = hardware_of_trace(*trace, options, result.notes);
+    ReplayOptions replay_options;
+    replay_options.host_time = workload->host_time;
+    replay_options.host_factor = workload->factor;
+    replay_options.host = variant.host ? &*variant.host : nullptr;
+    Replay replay = build_replay(*trace, hardware ? &*hardware : nullptr, replay_options);
+    if (variant.cuda_graph == CudaGraphMode::None) result.trace = compare_with_trace(*trace, replay);
+    built = std::move(replay.built);
+    built.work_is_dispatch = true;
+  } else {
+    built = build_program(variant);
+  }
+  result.notes.insert(result.notes.end(), built.notes.begin(), built.notes.end());
   result.steps_per_program = built.steps_per_program;
 
   if (variant.cuda_graph == CudaGraphMode::Full) {
@@ -97,7 +158,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore&, const Run
   const std::int64_t steps = variant.steps.value_or(1);
   if (options.timeline) timeline.emplace();
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
-  if (!variant.steps && built.repeats) result.steady = engine::run_steady(built.program, built.machine);
+  if (!variant.steps && built.repeats)
+    result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
 
   if (options.one_cuda_graph && variant.cuda_graph == CudaGraphMode::None) {
     Captured graphs = captured(built, hardware);
@@ -105,7 +167,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore&, const Run
       report::VariantResult what_if;
       what_if.steps_per_program = built.steps_per_program;
       what_if.isolated = engine::run(graphs.program, built.machine, steps);
-      if (!variant.steps && built.repeats) what_if.steady = engine::run_steady(graphs.program, built.machine);
+      if (!variant.steps && built.repeats)
+        what_if.steady = engine::run_steady(graphs.program, built.machine, steady_options(graphs.program));
       what_if.program = std::move(graphs.program);
       const report::Metrics m = report::metrics(what_if);
       result.one_cuda_graph = report::WhatIf{.step_time = m.step_time, .gpu_utilization = m.gpu_utilization};

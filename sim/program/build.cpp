@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "sim/config/error.hpp"
+#include "sim/program/replay_rules.hpp"
 
 namespace gpusim {
 namespace {
@@ -413,10 +413,7 @@ class Builder {
 engine::Machine build_machine(const std::optional<GpuSpec>& hardware) {
   engine::Machine machine;
   machine.graph_class = static_cast<engine::GapClass>(GapClass::CudaGraph);
-  if (!hardware) {
-    machine.launch_queue_depth = std::numeric_limits<std::int32_t>::max();
-    return machine;
-  }
+  if (!hardware) return machine;
   const LaunchSpec& launch = hardware->launch;
   machine.launch_queue_depth = launch.queue_depth;
   machine.event_latency = launch.event_latency;
@@ -438,15 +435,17 @@ CudaGraphCosts cuda_graph_costs(const std::optional<GpuSpec>& hardware, const en
   LaunchSpec launch = hardware ? hardware->launch : LaunchSpec{};
   Picoseconds arrival_after_call = launch.cuda_graph.arrival_after_call;
   if (launch.cuda_graph.call.points.empty()) {
-    Picoseconds call{0};
-    Picoseconds latency{0};
+    std::vector<Picoseconds> calls;
+    std::vector<Picoseconds> latencies;
     for (const engine::HostThread& thread : program.threads) {
       for (const Instruction& i : thread.instructions) {
         if (i.call != Call::Launch && i.call != Call::LaunchGraph) continue;
-        call = std::max(call, i.duration);
-        latency = std::max(latency, i.latency);
+        calls.push_back(i.duration);
+        latencies.push_back(i.latency);
       }
     }
+    const Picoseconds call = median(std::move(calls));
+    const Picoseconds latency = median(std::move(latencies));
     launch.cuda_graph.call.points = {{1, call}};
     arrival_after_call = latency - call;
   }

@@ -24,6 +24,9 @@ struct BuiltProgram {
   std::vector<InstructionPlace> step_starts;
   /// Threads that stand for something other than code which could be captured.
   std::vector<std::uint16_t> threads_kept;
+  /// Whether the host work around the launches is the framework's own, so that a replay of CUDA graphs is
+  /// without it.
+  bool work_is_dispatch = false;
   /// Whether one program may follow another, so that there is a steady step.
   bool repeats = true;
   std::vector<std::string> notes;  ///< What a reader of the results should know.
@@ -42,7 +45,7 @@ engine::Machine build_machine(const std::optional<GpuSpec>& hardware);
 BuiltProgram build_program(const Variant& variant);
 
 /// What the launch model says about CUDA graphs. Where it says nothing (no hardware, or none of it about
-/// them), the launch of a CUDA graph costs as much as the dearest launch call of `program`.
+/// them), the launch of a CUDA graph costs as much as the median launch call of `program`.
 CudaGraphCosts cuda_graph_costs(const std::optional<GpuSpec>& hardware, const engine::Program& program);
 
 }  // namespace gpusim

@@ -45,6 +45,12 @@ bool blocks_host(const Instruction& i) {
   }
 }
 
+/// Names of C++ kernels can be hundreds of characters long; their ends differ less than their beginnings.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t limit = 48;
+  return name.size() <= limit ? name : name.substr(0, limit - 3) + "...";
+}
+
 /// The calls of all threads in the order in which an isolated step makes them.
 std::vector<InstructionPlace> call_order(const engine::Program& program, const engine::Machine& machine) {
   std::vector<InstructionPlace> order;
@@ -117,6 +123,7 @@ class Capture {
   void split() {
     std::optional<Stretch> open;
     std::string last_op;
+    std::vector<std::string> pending_cuts;
     const auto close = [&] {
       if (open) stretches_.push_back(std::move(*open));
       open.reset();
@@ -127,16 +134,20 @@ class Capture {
       const Instruction& instruction = at(i);
       if (step_starts_.count(order_[i]) != 0) {
         close();
+        pending_cuts.clear();
         begin = i;
       }
       if (blocks_host(instruction)) {
-        if (open) note_cut(i, last_op);
+        if (open) pending_cuts.push_back(cut_reason(i, last_op));
         close();
         begin = i + 1;
         continue;
       }
       if (launches(instruction)) {
         if (!open) {
+          // A call that blocks after the last launch of a step cuts nothing.
+          for (std::string& reason : pending_cuts) note_cut(std::move(reason));
+          pending_cuts.clear();
           open.emplace();
           open->begin = begin;
           open->first_launch = i;
@@ -159,7 +170,7 @@ class Capture {
     return name == no_index ? std::string() : in_.names[name];
   }
 
-  void note_cut(std::size_t position, const std::string& last_op) {
+  std::string cut_reason(std::size_t position, const std::string& last_op) const {
     const Instruction& instruction = at(position);
     std::string what;
     switch (instruction.call) {
@@ -173,12 +184,15 @@ class Capture {
         what = fmt::format("synchronising event '{}'", in_.events[instruction.object]);
         break;
       default:
-        what = fmt::format("blocking on '{}'", name_of(instruction));
+        what = fmt::format("blocking on '{}'", shortened(name_of(instruction)));
         break;
     }
-    std::string reason = last_op.empty() ? what : fmt::format("{} after '{}'", what, last_op);
-    if (in_.threads.size() > 1)
-      reason += fmt::format(" (thread {})", in_.threads[order_[position].thread].name);
+    std::string reason = last_op.empty() ? what : fmt::format("{} after '{}'", what, shortened(last_op));
+    if (in_.threads.size() > 1) reason += fmt::format(" ({})", in_.threads[order_[position].thread].name);
+    return reason;
+  }
+
+  void note_cut(std::string reason) {
     const auto [known, added] = cut_index_.emplace(reason, result_.cuts.size());
     if (added) result_.cuts.push_back({std::move(reason), 0});
     ++result_.cuts[known->second].count;
@@ -305,11 +319,11 @@ class Capture {
       case Call::Record:
       case Call::StreamWait:
         return;
-      case Call::Work:
-        if (position > stretch->first_launch && position < stretch->last_launch &&
-            stretch->launching_thread[place.thread])
-          return;
+      case Call::Work: {
+        const bool between = position > stretch->first_launch && position < stretch->last_launch;
+        if (stretch->launching_thread[place.thread] && (between || !options_.keep_surrounding_work)) return;
         break;
+      }
       default:
         break;
     }

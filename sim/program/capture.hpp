@@ -29,6 +29,10 @@ struct InstructionPlace {
 
 struct CaptureOptions {
   CudaGraphCosts costs;
+  /// Whether host work of a launching thread stays where it comes before the first or after the last launch
+  /// of a recording. In a scenario somebody wrote it there on purpose. In a replayed trace it is what the
+  /// framework did around those launches, and a replay does it no more.
+  bool keep_surrounding_work = true;
   /// Instructions with which a new step begins, for programs that hold several: no CUDA graph reaches across
   /// one.
   std::vector<InstructionPlace> step_starts;

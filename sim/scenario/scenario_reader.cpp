@@ -195,7 +195,8 @@ class ScenarioReader {
       variant.workload = read_workload(node.at("workload"), folder_,
                                        {.instructions_max = variant.instructions_max,
                                         .steps = variant.steps.value_or(1),
-                                        .has_hardware = hardware && !hardware->is_null()});
+                                        .has_hardware = hardware && !hardware->is_null(),
+                                        .hardware = variant.hardware ? &*variant.hardware : nullptr});
     });
     errors.throw_if_any();
     return variant;

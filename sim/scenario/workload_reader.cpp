@@ -47,19 +47,17 @@ class WorkloadReader {
     const bool has_kernels = node.has("kernels");
     const bool has_trace = node.has("trace");
     if (has_kernels && has_trace) {
-      errors_.add(node.at("trace").diagnostic("a workload is either a list of kernels or a trace",
-                                              "remove 'kernels' or 'trace'"));
-    } else if (!has_kernels && !has_trace) {
-      std::vector<std::string> known{"kernels", "trace"};
-      std::string hint = "write 'kernels:' with a list, or 'trace:' with the path of a profiler trace";
-      for (const std::string& key : node.keys())
-        if (const auto near = nearest_name(key, known)) hint = fmt::format("did you mean '{}'?", *near);
-      errors_.add(node.diagnostic("says neither 'kernels' nor 'trace'", hint));
+      node.at("trace").fail("a workload is either a list of kernels or a trace",
+                            "remove 'kernels' or 'trace'");
+    } else if (!has_kernels && !has_trace && !misspelt(node)) {
+      errors_.add(
+          node.diagnostic("says neither 'kernels' nor 'trace'",
+                          "write 'kernels:' with a list, or 'trace:' with the path of a profiler trace"));
     }
     if (has_trace) {
-      fields.optional_with("trace", [&](const Node& trace) { workload.source = read_trace(node, trace); });
-      fields.optional_with("host_time", [](const Node&) {});
-      fields.optional_with("kernels", [](const Node&) {});
+      TraceWorkload& trace = workload.source.emplace<TraceWorkload>();
+      fields.required_with("trace", [&](const Node& path) { read_trace(path, trace); });
+      fields.optional_with("host_time", [&](const Node& host_time) { read_host_time(host_time, trace); });
     } else {
       KernelsWorkload& kernels = workload.source.emplace<KernelsWorkload>();
       fields.optional_with("distributions", [&](const Node& all) { read_distributions(all, kernels); });
@@ -80,7 +78,7 @@ class WorkloadReader {
       check_memory();
     }
     fields.optional("model_flops", workload.model_flops, non_negative, at_most(Flops(flops_max)));
-    fields.optional("dtype", workload.dtype);
+    fields.optional_with("dtype", [&](const Node& dtype) { workload.dtype = read_dtype(dtype); });
     errors_.collect([&] { fields.done(); });
     errors_.throw_if_any();
     return workload;
@@ -99,21 +97,24 @@ class WorkloadReader {
     std::int64_t freed = 0;
   };
 
-  TraceWorkload read_trace(const Node& workload, const Node& trace) {
-    TraceWorkload result;
-    result.path = trace.as<std::string>();
-    if (result.path.empty()) trace.fail("the path is empty");
-    const std::filesystem::path path(result.path);
-    result.resolved = (path.is_absolute() || folder_.empty() ? path : folder_ / path).string();
+  /// An unknown key that is all but 'kernels' or 'trace' says enough.
+  static bool misspelt(const Node& node) {
+    const std::vector<std::string> known{"kernels", "trace"};
+    for (const std::string& key : node.keys())
+      if (nearest_name(key, known)) return true;
+    return false;
+  }
+
+  void read_trace(const Node& node, TraceWorkload& into) {
+    into.path = node.as<std::string>();
+    if (into.path.empty()) node.fail("the path is empty");
+    const std::filesystem::path path(into.path);
+    into.resolved = (path.is_absolute() || folder_.empty() ? path : folder_ / path).string();
     std::error_code ignored;
-    const auto status = std::filesystem::status(result.resolved, ignored);
+    const auto status = std::filesystem::status(into.resolved, ignored);
     if (!std::filesystem::exists(status))
-      trace.fail(fmt::format("no such file: '{}'", result.resolved),
-                 "paths are relative to the scenario file");
-    if (std::filesystem::is_directory(status))
-      trace.fail(fmt::format("'{}' is a directory", result.resolved));
-    if (const auto host_time = workload.find("host_time")) read_host_time(*host_time, result);
-    return result;
+      node.fail(fmt::format("no such file: '{}'", into.resolved), "paths are relative to the scenario file");
+    if (std::filesystem::is_directory(status)) node.fail(fmt::format("'{}' is a directory", into.resolved));
   }
 
   void read_host_time(const Node& node, TraceWorkload& trace) {
@@ -251,7 +252,7 @@ class WorkloadReader {
     known.insert(known.end(), {"cuda_graph", "repeat"});
     for (const std::string& key : keys)
       if (const auto near = nearest_name(key, known))
-        node.at(key).fail(fmt::format("unknown key '{}'", key), fmt::format("did you mean '{}'?", *near));
+        node.at(key).fail("unknown key", fmt::format("did you mean '{}'?", *near));
     node.fail("no key says what this item is", name_hint("", known, "items"));
   }
 
@@ -286,6 +287,23 @@ class WorkloadReader {
     std::string name = node.as<std::string>();
     if (name.empty()) node.fail("the name is empty");
     return name;
+  }
+
+  /// A dtype that the hardware, if there is any, has a peak for.
+  std::string read_dtype(const Node& node) const {
+    const std::string text = node.as<std::string>();
+    const auto dtype = find_dtype(text);
+    std::vector<std::string> known;
+    for (int i = 0; i < dtype_count; ++i) {
+      const auto candidate = static_cast<Dtype>(i);
+      if (limits_.hardware == nullptr || limits_.hardware->peak.find(candidate))
+        known.emplace_back(gpusim::name(candidate));
+    }
+    if (!dtype) node.fail(fmt::format("unknown dtype '{}'", text), name_hint(text, known, "dtypes"));
+    if (std::find(known.begin(), known.end(), text) == known.end())
+      node.fail(fmt::format("{} has no peak for {}", limits_.hardware->name, text),
+                name_hint("", known, "dtypes with a peak"));
+    return text;
   }
 
   void read_bytes(Fields& fields, Bytes& bytes) {
@@ -325,7 +343,7 @@ class WorkloadReader {
     read_repeat(fields, item.repeat);
     read_bytes(fields, item.bytes);
     fields.optional("flops", item.flops, non_negative, at_most(Flops(flops_max)));
-    fields.optional("dtype", item.dtype);
+    fields.optional_with("dtype", [&](const Node& dtype) { item.dtype = read_dtype(dtype); });
     fields.optional("blocks", item.blocks, non_negative);
     fields.optional("programmatic", item.programmatic);
     read_placement(fields, item, in_graph);

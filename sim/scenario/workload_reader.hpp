@@ -12,9 +12,10 @@ namespace gpusim {
 
 struct WorkloadLimits {
   std::int64_t instructions_max =
-      10'000'000;             ///< Of one step, with repeats laid out and CUDA-graph nodes counted.
-  std::int64_t steps = 1;     ///< How many steps are asked for.
-  bool has_hardware = false;  ///< Whether copies can be priced.
+      10'000'000;                     ///< Of one step, with repeats laid out and CUDA-graph nodes counted.
+  std::int64_t steps = 1;             ///< How many steps are asked for.
+  bool has_hardware = false;          ///< Whether copies can be priced.
+  const GpuSpec* hardware = nullptr;  ///< The hardware, if it could be read.
 };
 
 /// No step may hold more streams, or host threads, than this.
