@@ -18,7 +18,7 @@ struct SteadyOptions {
   /// Give up looking for a repetition after this many steps or this many executed host instructions,
   /// whichever comes first (but not before 16 steps).
   std::int64_t steps_max = 100'000;
-  std::int64_t instructions_max = 2'000'000;
+  std::int64_t instructions_max = 500'000;
 };
 
 /// The step that repeats. Throws as `run` does.

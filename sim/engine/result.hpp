@@ -47,6 +47,7 @@ struct Totals {
   Counts counts;
 
   Picoseconds idle_total() const;
+  friend Totals operator-(Totals a, const Totals& b);
   friend bool operator==(const Totals&, const Totals&) = default;
 };
 

@@ -212,11 +212,9 @@ class Simulator {
   struct Snapshot {
     std::int64_t step = 0;
     Picoseconds now{0};
-    Picoseconds busy_until{0};
     Totals totals;
   };
   Snapshot snapshot(std::int64_t step) const;
-  static Totals difference(const Snapshot& to, const Snapshot& from);
   void scalar_state(std::vector<std::int64_t>& state) const;
   void full_state(std::vector<std::int64_t>& state) const;
 
@@ -260,8 +258,6 @@ class Simulator {
   std::size_t saved_scalars_ = 0;
   std::vector<std::int64_t> saved_state_;
   std::vector<std::int64_t> scratch_state_;
-  Snapshot warm_;       ///< At the last power of two of steps but one,
-  Snapshot next_warm_;  ///< and at the last.
 };
 
 }  // namespace gpusim::engine

@@ -26,7 +26,9 @@ void Simulator<Sink>::step_boundary(std::size_t thread) {
       full_state(scratch_state_);
       if (scratch_state_ == saved_state_) {
         steady_.exact = true;
-        steady_.period = difference(snapshot(step), saved_);
+        steady_.period = totals_ - saved_.totals;
+        steady_.period.steps = step - saved_.step;
+        steady_.period.wall = now_ - saved_.now;
         steady_.warmup_steps = saved_.step;
         stop_ = true;
         return;
@@ -40,48 +42,14 @@ void Simulator<Sink>::step_boundary(std::size_t thread) {
       saved_ = snapshot(step);
     }
   }
-  if (std::has_single_bit(static_cast<std::uint64_t>(step))) {
-    warm_ = next_warm_;
-    next_warm_ = snapshot(step);
-  }
   const bool enough = step >= 16 && instructions_executed_ >= steady_options_->instructions_max;
-  if (!enough && step < steady_options_->steps_max) return;
-  // Not repeated: the mean, without the first quarter or more, since warm-up belongs to nobody's steady step.
-  // It is taken from the end of the device's work to the end of its work: all of that time is explained.
-  Snapshot from = warm_;
-  Snapshot to = snapshot(step);
-  from.now = from.busy_until;
-  to.now = to.busy_until;
-  steady_.exact = false;
-  steady_.period = difference(to, from);
-  steady_.warmup_steps = from.step;
-  stop_ = true;
+  if (enough || step >= steady_options_->steps_max) stop_ = true;
+  steady_.warmup_steps = step;
 }
 
 template <class Sink>
 typename Simulator<Sink>::Snapshot Simulator<Sink>::snapshot(std::int64_t step) const {
-  return {.step = step, .now = now_, .busy_until = busy_until_, .totals = totals_};
-}
-
-template <class Sink>
-Totals Simulator<Sink>::difference(const Snapshot& to, const Snapshot& from) {
-  Totals result = to.totals;
-  const Totals& before = from.totals;
-  result.steps = to.step - from.step;
-  result.wall = to.now - from.now;
-  result.busy -= before.busy;
-  result.op_sum -= before.op_sum;
-  for (std::size_t i = 0; i < result.idle.size(); ++i) result.idle[i] -= before.idle[i];
-  result.host_work -= before.host_work;
-  result.host_blocked -= before.host_blocked;
-  result.host_blocked_queue -= before.host_blocked_queue;
-  result.counts.kernels -= before.counts.kernels;
-  result.counts.memcpys -= before.counts.memcpys;
-  result.counts.memsets -= before.counts.memsets;
-  result.counts.kernel_launches -= before.counts.kernel_launches;
-  result.counts.cuda_graph_launches -= before.counts.cuda_graph_launches;
-  result.counts.synchronizations -= before.counts.synchronizations;
-  return result;
+  return {.step = step, .now = now_, .totals = totals_};
 }
 
 namespace {
@@ -189,7 +157,8 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
     if (thread.phase == ThreadPhase::Ready || thread.phase == ThreadPhase::Done) continue;
     out.add_time(thread.call_start, Picoseconds::min());
     out.add_time(thread.blocked_since, Picoseconds::min());
-    out.add_time(thread.completion, Picoseconds::min());
+    // Completions before the call began make no difference to it, and an await has none.
+    out.add_time(std::max(thread.completion, thread.call_start), Picoseconds::min());
     out.add(thread.open_waits);
   }
   for (const ThreadState& thread : threads_)

@@ -247,6 +247,19 @@ TEST_CASE("A slow drift is not taken for a period", "[engine][steady]") {
   CHECK(steady.warmup_steps > 5000);
 }
 
+TEST_CASE("Where the queue never fills the mean is the device's when the device is slower",
+          "[engine][steady]") {
+  Machine machine;
+  machine.launch_queue_depth = 1 << 30;
+  ProgramBuilder b;
+  b.launch(b.op("k", us(900)), us(6));
+  const Steady steady = run_steady(b.program, machine, {.steps_max = 1000});
+  CHECK_FALSE(steady.exact);
+  CHECK(steady.period.steps == 500);
+  CHECK(steady.period.wall == us(900 * 500));
+  CHECK(steady.period.busy == us(900 * 500));
+}
+
 TEST_CASE("Random durations give a mean, said not to be exact", "[engine][steady]") {
   ProgramBuilder b;
   const Index k = b.op("k", us(0));
