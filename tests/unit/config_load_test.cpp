@@ -87,6 +87,13 @@ TEST_CASE("Nesting is accepted up to the limit and refused one level deeper", "[
         "f.yaml:2:7: error: lists and maps nested deeper than the limit depth = 8");
 }
 
+TEST_CASE("The depth limit cannot be raised beyond what the parser survives", "[unit][config][bad_input]") {
+  const Limits limits{.depth = 1'000'000};
+  CHECK_NOTHROW(load_text(repeated("[", 400) + repeated("]", 400), "f.yaml", limits));
+  CHECK(message_of([&] { load_text(repeated("[", 600) + repeated("]", 600), "f.yaml", limits); }) ==
+        "f.yaml:1:401: error: lists and maps nested deeper than the limit depth = 400");
+}
+
 TEST_CASE("Nesting of any kind and depth is refused, not followed to the end of the stack",
           "[unit][config][bad_input]") {
   const auto level =

@@ -173,7 +173,10 @@ TEST_CASE("Errors::collect hands on results and keeps only the user's mistakes",
   Errors errors;
   CHECK(errors.collect([] { return 3; }) == std::optional<int>(3));
   CHECK(errors.collect([] {}));
-  CHECK(!errors.collect([] { throw ConfigError(Diagnostic{{}, "", "wrong", ""}); }));
+  Diagnostic diagnostic;
+  diagnostic.what = "wrong";
+  const ConfigError wrong(diagnostic);
+  CHECK(!errors.collect([&] { throw wrong; }));
   CHECK(errors.diagnostics().size() == 1);
   CHECK_THROWS_AS(errors.collect([] { throw std::logic_error("ours"); }), std::logic_error);
   CHECK(message_of([&] { errors.throw_if_any(); }) == "error: wrong");
@@ -185,6 +188,8 @@ TEST_CASE("The nearest name is one that a slip of the finger makes", "[unit][con
   CHECK(nearest_name("bnadwidth", known) == "bandwidth");
   CHECK(nearest_name("H100-SXM", known) == "h100_sxm");
   CHECK(nearest_name("smss", known) == "sms");
+  CHECK(nearest_name("a-b-c-d", std::vector<std::string>{"a_b_c_d"}) == "a_b_c_d");
+  CHECK(!nearest_name("abxy", std::vector<std::string>{"abcd"}));
   CHECK(!nearest_name("frequency", known));
   CHECK(!nearest_name("x", known));
   CHECK(!nearest_name("", known));

@@ -108,6 +108,36 @@ TEST_CASE("Rates, work and frequencies are the nearest double to their decimal t
   CHECK(complaint<double>("1e309") == "'1e309' is out of range");
 }
 
+TEST_CASE("Every unit has its factor", "[unit][units]") {
+  const auto [text, value] = GENERATE(table<std::string, double>({
+      {"1 B/s", 1},
+      {"1 kB/s", 1e3},
+      {"1 MB/s", 1e6},
+      {"1 GB/s", 1e9},
+      {"1 TB/s", 1e12},
+      {"1 PB/s", 1e15},
+      {"1 KiB/s", 1024},
+      {"1 MiB/s", 1048576},
+      {"1 GiB/s", 1073741824},
+      {"1 TiB/s", 1099511627776},
+      {"8 bit/s", 1},
+      {"8 kbit/s", 1e3},
+      {"8 Mbit/s", 1e6},
+      {"8 Gbit/s", 1e9},
+      {"8 Tbit/s", 1e12},
+  }));
+  CHECK(read<BytesPerSecond>(text) == value);
+  if (text.ends_with("B/s") && !text.starts_with("1 P")) {
+    CHECK(static_cast<double>(read<Bytes>(text.substr(0, text.size() - 2))) == value);
+  }
+  const auto [prefix, power] = GENERATE(
+      table<std::string, double>({{"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}}));
+  CHECK(read<Flops>("1 " + prefix + "FLOP") == power);
+  CHECK(read<FlopsPerSecond>("1 " + prefix + "FLOP/s") == power);
+  if (prefix != "k") CHECK(read<FlopsPerSecond>("1 " + prefix + "OP/s") == power);
+  if (prefix != "P") CHECK(read<Hertz>("1 " + prefix + "Hz") == power);
+}
+
 TEST_CASE("A ratio is a bare number or per cent", "[unit][units]") {
   CHECK(read<Ratio>("5 %") == 0.05);
   CHECK(read<Ratio>("5%") == 0.05);
