@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <random>
 #include <string>
 
 #include "sim/config/load.hpp"
@@ -126,6 +127,60 @@ TEST_CASE("Each limit says its name", "[unit][config][bad_input]") {
         "f.yaml:1:4: error: a value of 5 bytes is longer than the limit scalar_bytes = 4");
   CHECK(message_of([] { load_text("abcde: 1\n", "f.yaml", {.scalar_bytes = 4}); }) ==
         "f.yaml:1:1: error: a value of 5 bytes is longer than the limit scalar_bytes = 4");
+}
+
+/// Asks everything of a tree that can be asked.
+std::size_t visited(const Node& node) {
+  std::size_t count = 1 + node.path().size() + to_string(node.location()).size();
+  if (node.is_list()) {
+    for (const Node& item : node.items()) count += visited(item);
+  }
+  if (node.is_map()) {
+    for (const auto& [key, value] : node.entries()) count += key.size() + visited(value);
+  }
+  return count;
+}
+
+TEST_CASE("A damaged file is read or refused, nothing else", "[unit][config][bad_input]") {
+  const std::string good =
+      "name: lesson\nhardware: {base: &b h200, memory: {bandwidth: 4.8 TB/s}}\n"
+      "workload:\n  kernels:\n    - {kernel: 'gemm', duration: 3 us, after: [e1, e2]}\n    - work: \"5 "
+      "\\u00b5s\"\n"
+      "    -\n      copy: h2d\n      note: |\n        two\n        lines\nvariants:\n  eager: {}\n  other: "
+      "*b # why\n";
+  const std::string bits = "{}[]:,-?&*!|>'\"%@`#\t \n\r\\~.<0aT\xC2\xB5\xFF\x01";
+  std::minstd_rand random(20);  // The same sequence everywhere.
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
+  std::size_t read = 0;
+  std::size_t refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = good;
+    for (std::size_t edits = 1 + below(4); edits > 0; --edits) {
+      const std::size_t at = below(text.size());
+      switch (below(4)) {
+        case 0:
+          text[at] = bits[below(bits.size())];
+          break;
+        case 1:
+          text.insert(at, 1 + below(3), bits[below(bits.size())]);
+          break;
+        case 2:
+          text.erase(at, 1 + below(8));
+          break;
+        default:
+          text.insert(below(text.size()), text.substr(at, below(20)));
+      }
+    }
+    try {
+      read += visited(load_text(text, "f.yaml")) > 0 ? 1U : 0U;
+    } catch (const ConfigError& error) {
+      ++refused;
+      if (!std::string(error.what()).starts_with("f.yaml:")) FAIL(text << "\n" << error.what());
+    }
+  }
+  CHECK(read > 300);
+  CHECK(refused > 300);
+  CHECK(read + refused == 3000);
 }
 
 TEST_CASE("Files that cannot be read are named with the reason", "[unit][config][bad_input]") {
