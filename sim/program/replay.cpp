@@ -423,7 +423,7 @@ class ReplayBuilder {
     s.recorded_waits = host_.recorded_waits;
     s.host_threads = static_cast<std::int64_t>(host_.chained.size() + host_.independent.size());
     s.independent_threads = static_cast<std::int64_t>(host_.independent.size());
-    s.arrival_after_call = rules_.arrival_after_call;
+    s.arrival_after_call = rules_.arrival_after_call[static_cast<std::size_t>(TraceOpKind::Kernel)];
     s.arrival_samples = rules_.arrival_samples;
     s.wait_latency = rules_.wait_latency;
     s.host_factor = cost_.factor();
@@ -436,6 +436,7 @@ class ReplayBuilder {
     const auto count = [](std::int64_t n, const char* one, const char* many) {
       return n == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", n, many);
     };
+    const auto their = [](std::int64_t n) { return n == 1 ? "its" : "their"; };
     if (s.gpu_ops == 0) notes.push_back("the trace has no GPU op: only host time is replayed");
     if (s.unlinked_ops > 0)
       notes.push_back(fmt::format("{} without a launch in the trace: kept at the traced start",
@@ -444,12 +445,15 @@ class ReplayBuilder {
       notes.push_back(fmt::format("{} of these ran in another order than launched",
                                   count(s.out_of_order_ops, "op", "ops")));
     if (s.ops_starting_in_call > 0)
-      notes.push_back(
-          fmt::format("{} started before their launch call returned: arrival taken from the trace",
-                      count(s.ops_starting_in_call, "GPU op", "GPU ops")));
+      notes.push_back(fmt::format("{} started before {} launch call returned: arrival taken from the trace",
+                                  count(s.ops_starting_in_call, "GPU op", "GPU ops"),
+                                  their(s.ops_starting_in_call)));
     if (s.blocked_launches > 0)
       notes.push_back(fmt::format("{} blocked by a full queue in the trace: call time taken from the others",
                                   count(s.blocked_launches, "launch", "launches")));
+    if (host_.warm_up > std::chrono::microseconds(100))
+      notes.push_back(fmt::format("{:.3f} ms before the first launch left out: the other steps do without",
+                                  static_cast<double>(host_.warm_up.count()) * 1e-9));
     if (host_.ignored_synchronizations > 0)
       notes.push_back(
           fmt::format("{} returned before what they wait for had ended: taken as host work",

@@ -51,8 +51,8 @@ struct ReplayStatistics {
   std::int64_t hand_offs = 0;         ///< Times that the work passed from one host thread to another.
   std::int64_t host_threads = 0;
   std::int64_t independent_threads = 0;  ///< Of these: run beside the others.
-  Picoseconds arrival_after_call{0};
-  std::int64_t arrival_samples = 0;  ///< 0: not from the trace.
+  Picoseconds arrival_after_call{0};     ///< Of kernels.
+  std::int64_t arrival_samples = 0;      ///< 0: not from the trace.
   Picoseconds wait_latency{0};
   double host_factor = 1;  ///< Used; 0: host model.
 };

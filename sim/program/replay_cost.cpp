@@ -19,6 +19,7 @@ using HostTime = TraceWorkload::HostTime;
 constexpr double factor_min = 0.3;
 constexpr double factor_max = 0.95;
 constexpr std::size_t factor_launches_min = 20;
+constexpr int first_call_factor = 10;
 
 /// The name by which host files know an op: "aten::mm" is "mm", "AddmmBackward0" of the autograd engine is
 /// "addmm".
@@ -72,6 +73,7 @@ ReplayCost::ReplayCost(const Trace& trace, const GpuSpec* hardware, const TraceR
       break;
     case HostTime::Auto:
       factor_ = automatic_factor();
+      leave_out_first_calls();
       break;
     case HostTime::Model:
       model_ = true;
@@ -104,6 +106,21 @@ double ReplayCost::automatic_factor() {
                   factor, static_cast<double>(hardware_->launch.call.count()) * 1e-6,
                   static_cast<double>(typical.count()) * 1e-6));
   return factor;
+}
+
+/// A call that took many times what others of its name take loaded code for its first use: in a step that
+/// repeats it does not.
+void ReplayCost::leave_out_first_calls() {
+  std::int64_t count = 0;
+  for (std::uint32_t c = 0; c < trace_.calls.size(); ++c) {
+    if (rules_.ops_of_call[c].empty()) continue;
+    const Picoseconds typical = median_of_name_.at(trace_.calls[c].name);
+    if (trace_.calls[c].duration() > first_call_factor * typical && cap(c)) ++count;
+  }
+  if (count > 0)
+    notes_.push_back(
+        fmt::format("host_time auto: {} launch call{} of more than {} times the usual length taken as usual",
+                    count, count == 1 ? "" : "s", first_call_factor));
 }
 
 void ReplayCost::price_ops() {
@@ -201,7 +218,7 @@ Picoseconds ReplayCost::latency(std::uint32_t i) const {
   } else if (r.graph) {
     in_call = in_call / 2;
   } else {
-    after_call = rules_.arrival_after_call;
+    after_call = rules_.arrival_after_call[static_cast<std::size_t>(op.kind)];
   }
   // The first op of a stream did not start for reasons that the trace does not show, or that come before it.
   if (r.first) after_call = std::max(after_call, op.start - c.start - in_call);

@@ -41,6 +41,7 @@ class ReplayCost {
 
  private:
   double automatic_factor();
+  void leave_out_first_calls();
   void price_ops();
   Picoseconds traced_call(std::uint32_t c) const;
   Picoseconds priced_call(std::uint32_t c) const;

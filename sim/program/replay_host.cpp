@@ -269,6 +269,7 @@ class HostViewer {
     }
   }
 
+  /// From the first step, or call, to the last. What the profiler itself does before and after is left out.
   void bound_window() {
     std::optional<Picoseconds> start;
     Picoseconds end{0};
@@ -276,9 +277,13 @@ class HostViewer {
       start = start ? std::min(*start, from) : from;
       end = std::max(end, to);
     };
-    for (const HostCall& h : view_.calls) include(h.start, h.end);
     for (const TraceStep& step : trace_.steps)
       if (step.thread == view_.chained.front()) include(step.start, step.end);
+    // Stopping the profiler synchronises once more.
+    while (start && !view_.calls.empty() && view_.calls.back().action == HostAction::Synchronize &&
+           !view_.calls.back().blocked && view_.calls.back().start >= end)
+      view_.calls.pop_back();
+    for (const HostCall& h : view_.calls) include(h.start, h.end);
     for (std::uint32_t i = 0; i < trace_.ops.size(); ++i)
       if (rules_.ops[i].call == trace_none) include(op(i).start, op(i).start);
     if (!start) {
@@ -289,6 +294,26 @@ class HostViewer {
     }
     view_.start = start.value_or(Picoseconds(0));
     view_.end = std::max(end, view_.start);
+    leave_out_warm_up();
+  }
+
+  /// The first step under the profiler may take milliseconds to its first call that the others do not take:
+  /// it waits for that no longer than they do.
+  void leave_out_warm_up() {
+    if (view_.steps.size() < 2 || view_.calls.empty() || view_.start != view_.steps.front()) return;
+    std::vector<Picoseconds> heads;
+    std::size_t next = 0;
+    for (const Picoseconds step : view_.steps) {
+      while (next < view_.calls.size() && view_.calls[next].start < step) ++next;
+      if (next < view_.calls.size()) heads.push_back(view_.calls[next].start - step);
+    }
+    if (heads.size() < 2) return;
+    const Picoseconds excess = heads.front() - *std::max_element(heads.begin() + 1, heads.end());
+    if (excess <= Picoseconds(0)) return;
+    for (std::uint32_t i = 0; i < trace_.ops.size(); ++i)
+      if (rules_.ops[i].call == trace_none && op(i).start < view_.start + excess) return;
+    view_.warm_up = excess;
+    view_.start += excess;
   }
 
   const Trace& trace_;

@@ -40,6 +40,7 @@ struct HostView {
   std::vector<Picoseconds> steps;          ///< Starts of the ProfilerSteps of the first thread, by time.
   Picoseconds start{0};                    ///< Of the window.
   Picoseconds end{0};
+  Picoseconds warm_up{0};  ///< Host time of the first step that was left out.
   std::uint32_t recorded_events = 0;
   std::int64_t recorded_waits = 0;
   std::int64_t ignored_synchronizations =

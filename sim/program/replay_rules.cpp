@@ -213,6 +213,7 @@ class RuleMaker {
   }
 
   void estimate_arrival() {
+    std::array<std::vector<Picoseconds>, 3> by_kind;
     std::vector<Picoseconds> samples;
     for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {
       if (!linked(i) || rules_.ops_of_call[ruled(i).call].size() != 1 || ruled(i).graph) continue;
@@ -220,22 +221,26 @@ class RuleMaker {
       const std::uint32_t previous = ruled(i).previous;
       if (previous != trace_none && op(previous).end >= call.start - idle_margin) continue;
       const Picoseconds latency = op(i).start - call.end;
-      if (latency >= Picoseconds(0) && latency < arrival_sample_max) samples.push_back(latency);
+      if (latency < Picoseconds(0) || latency >= arrival_sample_max) continue;
+      samples.push_back(latency);
+      by_kind[static_cast<std::size_t>(op(i).kind)].push_back(latency);
     }
+    Picoseconds any =
+        hardware_ != nullptr ? hardware_->launch.arrival_after_call : default_arrival_after_call;
     if (samples.size() >= arrival_samples_min) {
       rules_.arrival_samples = static_cast<std::int64_t>(samples.size());
-      rules_.arrival_after_call = median(std::move(samples));
-    } else {
-      rules_.arrival_after_call =
-          hardware_ != nullptr ? hardware_->launch.arrival_after_call : default_arrival_after_call;
+      any = median(std::move(samples));
     }
+    for (std::size_t kind = 0; kind < by_kind.size(); ++kind)
+      rules_.arrival_after_call[kind] =
+          by_kind[kind].size() >= arrival_samples_min ? median(std::move(by_kind[kind])) : any;
   }
 
   Picoseconds arrival(std::uint32_t i) const {
     if (!linked(i) || rules_.ops[i].starts_in_call) return op(i).start;
     const TraceCall& call = call_of(i);
     if (rules_.ops[i].graph) return call.start + call.duration() / 2;
-    return call.end + rules_.arrival_after_call;
+    return call.end + rules_.arrival_after_call[static_cast<std::size_t>(op(i).kind)];
   }
 
   /// An op that starts long after its launch arrived and its stream was free waited for something. If an op

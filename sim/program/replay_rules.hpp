@@ -3,6 +3,7 @@
 // words: docs/trace-replay.md.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -51,10 +52,11 @@ struct TraceRules {
                                                         ///< nodes of a CUDA graph stand where its first one
                                                         ///< ran.
   std::vector<std::vector<std::uint32_t>> ops_of_call;  ///< As Trace::calls: linked ops in order of start.
-  Picoseconds arrival_after_call{0};  ///< From the end of a launch call until an idle stream starts the op.
-  std::int64_t arrival_samples = 0;   ///< 0: from the hardware file, or the default.
-  Picoseconds wait_latency{0};        ///< From the end of a `waits_for` until the op starts.
-  std::int64_t waits = 0;             ///< Ops with a `waits_for`.
+  /// From the end of a launch call until an idle stream starts the op, by TraceOpKind.
+  std::array<Picoseconds, 3> arrival_after_call{};
+  std::int64_t arrival_samples = 0;  ///< 0: from the hardware file, or the default.
+  Picoseconds wait_latency{0};       ///< From the end of a `waits_for` until the op starts.
+  std::int64_t waits = 0;            ///< Ops with a `waits_for`.
 };
 
 /// Links ops with calls, orders them, estimates latencies and gaps. `hardware` fills what the trace cannot
