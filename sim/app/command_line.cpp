@@ -283,6 +283,7 @@ class Command {
       options.device_memory_bytes = run.device.capacity.value_or(Bytes(0)).value();
       options.sms = run.device.sms;
       options.steps_per_program = run.steps_per_program;
+      options.step_starts = run.step_starts;
       report::write_chrome_trace(stream, run.program, *run.timeline, options);
       stream.flush();
       if (!stream)

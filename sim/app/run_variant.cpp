@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/app/expectations.hpp"
+#include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/replay.hpp"
@@ -33,15 +34,23 @@ std::int64_t host_launches(const engine::Program& program) {
   return launches;
 }
 
+std::int64_t gpu_ops(const engine::Program& program) {
+  std::int64_t ops = 0;
+  for (const engine::HostThread& thread : program.threads)
+    for (const engine::Instruction& i : thread.instructions) {
+      if (i.call == engine::Call::Launch) ++ops;
+      if (i.call == engine::Call::LaunchGraph)
+        ops += static_cast<std::int64_t>(program.graphs[i.object].nodes.size());
+    }
+  return ops;
+}
+
 /// Looking for a steady step must not take much longer for programs with many ops than for small ones.
 engine::SteadyOptions steady_options(const engine::Program& program) {
   constexpr std::int64_t events_max = 4'000'000;
-  std::int64_t events = 1;
+  std::int64_t events = 1 + gpu_ops(program);
   for (const engine::HostThread& thread : program.threads)
-    for (const engine::Instruction& i : thread.instructions)
-      events += i.call == engine::Call::LaunchGraph
-                    ? static_cast<std::int64_t>(program.graphs[i.object].nodes.size()) + 1
-                    : 1;
+    events += static_cast<std::int64_t>(thread.instructions.size());
   engine::SteadyOptions options;
   options.steps_max = std::clamp<std::int64_t>(events_max / events, 16, options.steps_max);
   return options;
@@ -137,7 +146,9 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     replay_options.host_factor = workload->factor;
     replay_options.host = variant.host ? &*variant.host : nullptr;
     Replay replay = build_replay(*trace, hardware ? &*hardware : nullptr, replay_options);
-    if (variant.cuda_graph == CudaGraphMode::None) result.trace = compare_with_trace(*trace, replay);
+    // With other host times the trace is no measure any more.
+    if (variant.cuda_graph == CudaGraphMode::None && workload->host_time == TraceWorkload::HostTime::Traced)
+      result.trace = compare_with_trace(*trace, replay);
     built = std::move(replay.built);
     built.work_is_dispatch = true;
   } else {
@@ -145,6 +156,9 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   }
   result.notes.insert(result.notes.end(), built.notes.begin(), built.notes.end());
   result.steps_per_program = built.steps_per_program;
+  if (variant.cuda_graph == CudaGraphMode::None)  // capture moves instructions
+    for (const InstructionPlace& place : built.step_starts)
+      if (place.thread == 0) result.step_starts.push_back(place.instruction);
 
   if (variant.cuda_graph == CudaGraphMode::Full) {
     Captured graphs = captured(built, hardware);
@@ -156,7 +170,17 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
 
   std::optional<engine::Timeline> timeline;
   const std::int64_t steps = variant.steps.value_or(1);
-  if (options.timeline) timeline.emplace();
+  if (options.timeline) {
+    const std::int64_t ops = gpu_ops(built.program);
+    if (ops > timeline_ops_max / steps)
+      throw ConfigError(
+          Diagnostic{{},
+                     "steps",
+                     fmt::format("a timeline of {} steps has more than {} GPU ops (timeline_ops_max)", steps,
+                                 timeline_ops_max),
+                     "ask for fewer steps with --steps"});
+    timeline.emplace();
+  }
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
   if (!variant.steps && built.repeats)
     result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));

@@ -41,7 +41,7 @@ std::string remedy(IdleCause cause, const Metrics& m) {
       if (m.kernel_launches >= 1 && m.kernels >= 1)
         text += fmt::format(": its {} and the work between them take {} a step",
                             counted(m.kernel_launches, "kernel launch", "kernel launches"),
-                            time_text(m.host_work));
+                            time_text(m.host_work, m.step_time));
       text +=
           ". Fewer or cheaper launches remove it: a CUDA graph, fusing small kernels, compiling the region.";
       return text;
@@ -114,13 +114,15 @@ void say_one_cuda_graph(std::vector<std::string>& out, const VariantResult& resu
   const double gain = 1 - ratio(graph.step_time, m.step_time);
   if (gain >= gain_worth_a_change)
     out.push_back(fmt::format("As {} the step would take {}, {}, with the GPU busy for {} of it.", how,
-                              time_text(graph.step_time), speed_up_text(m.step_time, graph.step_time),
+                              time_text(graph.step_time, m.step_time),
+                              speed_up_text(m.step_time, graph.step_time),
                               percent_text(graph.gpu_utilization)));
   else if (gain > 0)
     out.push_back(
         fmt::format("Replay as {} would take {} off the step: not worth a change.", how, percent_text(gain)));
   else
-    out.push_back(fmt::format("Replay as {} would not shorten it ({}).", how, time_text(graph.step_time)));
+    out.push_back(
+        fmt::format("Replay as {} would not shorten it ({}).", how, time_text(graph.step_time, m.step_time)));
 }
 
 /// True if idle time is what to work on first.
@@ -134,20 +136,21 @@ bool say_idle(std::vector<std::string>& out, const VariantResult& result, const 
   if (idle_share < idle_worth_a_look) {
     out.push_back(fmt::format(
         "Idle time is not the place to look: without any of it ({}) the step would be {} shorter.",
-        time_text(idle), percent_text(idle_share)));
+        time_text(idle, m.step_time), percent_text(idle_share)));
     say_one_cuda_graph(out, result, m);
     return false;
   }
   const std::vector<IdleCause> causes = causes_by_time(m);
   const IdleCause largest = causes.front();
-  out.push_back(
-      fmt::format("Idle time comes first: {} a step. Its largest cause is {}, {} or {} of the step.",
-                  time_text(idle), cause_text(largest), time_text(m.idle_by(largest)),
-                  percent_text(ratio(m.idle_by(largest), m.step_time))));
+  out.push_back(fmt::format(
+      "Idle time comes first: {} a step. Its largest cause is {}, {} or {} of the step.",
+      time_text(idle, m.step_time), cause_text(largest), time_text(m.idle_by(largest), m.step_time),
+      percent_text(ratio(m.idle_by(largest), m.step_time))));
   out.push_back(remedy(largest, m));
   const IdleCause second = causes[1];
   if (ratio(m.idle_by(second), m.step_time) >= idle_worth_a_look)
-    out.push_back(fmt::format("Next is {}, {} or {}. ", cause_text(second), time_text(m.idle_by(second)),
+    out.push_back(fmt::format("Next is {}, {} or {}. ", cause_text(second),
+                              time_text(m.idle_by(second), m.step_time),
                               percent_text(ratio(m.idle_by(second), m.step_time))) +
                   remedy(second, m));
   say_one_cuda_graph(out, result, m);
@@ -177,13 +180,14 @@ void say_ranking(std::vector<std::string>& out, const Metrics& m, const KernelRa
   const double other = part(KernelGroup::Other);
   if (other >= 0.25 && other < 1)
     out.push_back(fmt::format("The others ({} a step) are a large share: compile or fuse them.",
-                              time_text(ranking.per_step(ranking.of(KernelGroup::Other)))));
+                              time_text(ranking.per_step(ranking.of(KernelGroup::Other)), m.step_time)));
   else if (other == 1 && m.kernels >= 2)
     out.push_back(
         "None of the kernels is a matrix product or attention by its name: fuse those that pass data on.");
   if (part(KernelGroup::Communication) >= 0.20)
-    out.push_back(fmt::format("Communication ({} a step) should overlap with computation.",
-                              time_text(ranking.per_step(ranking.of(KernelGroup::Communication)))));
+    out.push_back(
+        fmt::format("Communication ({} a step) should overlap with computation.",
+                    time_text(ranking.per_step(ranking.of(KernelGroup::Communication)), m.step_time)));
 }
 
 void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking, bool idle_first) {
@@ -191,7 +195,7 @@ void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking, bool
       std::find_if(ranking.kernels.begin(), ranking.kernels.end(),
                    [](const RankedKernel& kernel) { return kernel.kind == engine::OpKind::Kernel; });
   if (largest == ranking.kernels.end()) return;
-  const std::string name = shorten(printable(largest->name), 40);
+  const std::string name = shorten(printable(kernel_label(largest->name)), 40);
   const std::string time_share = percent_text(ratio(largest->total, ranking.total));
   const auto roof = largest->roof_share();
   if (!roof) {
@@ -248,7 +252,7 @@ std::string advice(const ScenarioReport& report) {
     }
     if (best)
       sentences.push_back(fmt::format("Of the variants {} is the fastest: {}, {} as {}.",
-                                      printable(best->variant), time_text(best_time),
+                                      printable(best->variant), time_text(best_time, m.step_time),
                                       speed_up_text(m.step_time, best_time), printable(result.variant)));
     else
       sentences.push_back(fmt::format("No other variant is faster than {}.", printable(result.variant)));

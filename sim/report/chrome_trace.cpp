@@ -173,14 +173,21 @@ class Writer {
   /// From the first call of a step on the first host thread to the end of the last one.
   void write_steps() {
     struct Span {
-      std::uint32_t step;
+      std::int64_t step;
       Picoseconds start, end;
     };
+    const std::vector<engine::Index>& starts = options_.step_starts;
     std::vector<Span> spans;  // calls of one thread come in the order of its steps
     for (const CallRecord& call : timeline_.calls) {
       if (call.thread != 0) continue;
-      if (spans.empty() || spans.back().step != call.step)
-        spans.push_back({call.step, call.start, call.end});
+      std::int64_t step = call.step;
+      if (!starts.empty()) {
+        const auto begun = std::upper_bound(starts.begin(), starts.end(), call.instruction) - starts.begin();
+        if (begun == 0) continue;
+        step = step * static_cast<std::int64_t>(starts.size()) + begun - 1;
+      }
+      if (spans.empty() || spans.back().step != step)
+        spans.push_back({step, call.start, call.end});
       else
         spans.back().end = std::max(spans.back().end, call.end);
     }
@@ -190,8 +197,8 @@ class Writer {
           "{{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"{}#{}\", \"pid\": {}, \"tid\": {}, "
           "\"ts\": {}, "
           "\"dur\": {}, \"args\": {{}}}}",
-          options_.steps_per_program == 1 ? "ProfilerStep" : "Window", span.step, host_pid, thread_row(0),
-          us(span.start), us(span.end - span.start));
+          options_.steps_per_program == 1 || !starts.empty() ? "ProfilerStep" : "Window", span.step, host_pid,
+          thread_row(0), us(span.start), us(span.end - span.start));
     }
   }
 

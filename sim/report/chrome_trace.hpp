@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "sim/engine/program.hpp"
 #include "sim/engine/result.hpp"
@@ -27,12 +28,16 @@
 namespace gpusim::report {
 
 struct ChromeTraceOptions {
-  std::string title;                     ///< Shown as the name of the host process.
-  std::string device_name;               ///< For deviceProperties; may be empty.
+  std::string title = {};                ///< Shown as the name of the host process.
+  std::string device_name = {};          ///< For deviceProperties; may be empty.
   std::int64_t device_memory_bytes = 0;  ///< 0: unknown, left out.
   int sms = 0;                           ///< 0: unknown, left out.
-  /// A traced window may hold several steps; their bounds are not known, so they get no ProfilerStep.
+  /// A traced window may hold several steps. Without their bounds the window is marked as such, not as a
+  /// ProfilerStep.
   std::int64_t steps_per_program = 1;
+  /// Instructions of the first host thread that begin a step of the user, in order; empty: the program is one
+  /// step.
+  std::vector<engine::Index> step_starts = {};
 };
 
 inline constexpr int host_pid = 1000;

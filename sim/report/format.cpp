@@ -121,6 +121,14 @@ std::string time_text(Picoseconds time) {
   return scaled(count, 1'000'000 * ps_per_us, 3) + " s";
 }
 
+std::string time_text(Picoseconds time, Picoseconds largest) {
+  const std::int64_t magnitude = std::abs(time.count());
+  const bool largest_in_ms = std::abs(largest.count()) >= 10'000 * ps_per_us;
+  if (largest_in_ms && magnitude >= 100 * ps_per_us && magnitude < 10'000 * ps_per_us)
+    return scaled(time.count(), 1'000 * ps_per_us, 3) + " ms";
+  return time_text(time);
+}
+
 std::string bytes_text(double bytes) {
   static constexpr std::array<const char*, 6> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;
@@ -168,6 +176,19 @@ std::string shorten(std::string_view text, std::size_t width) {
   const std::size_t head = (kept + 1) / 2;
   const std::size_t tail = kept - head;
   return std::string(text.substr(0, starts[head])) + ".." + std::string(text.substr(starts[length - tail]));
+}
+
+std::string kernel_label(std::string_view name) {
+  std::string out;
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  for (std::size_t at = 0; at < name.size();) {
+    std::size_t skip = 0;
+    for (const std::string_view noise : {"at::native::", "(anonymous namespace)::"})
+      if (name.substr(at).starts_with(noise)) skip = noise.size();
+    if (skip == 0) out += name[at++];
+    at += skip;
+  }
+  return out.empty() ? std::string(name) : out;
 }
 
 std::string printable(std::string_view text) {

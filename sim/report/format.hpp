@@ -20,6 +20,9 @@ std::string exact_number(double value);
 
 /// For people: "750 ns", "1803.00 us", "43.712 ms", "12.345 s".
 std::string time_text(Picoseconds time);
+/// The same, but in milliseconds where `largest` is and `time` is at least 0.1 of one: figures to compare
+/// share a unit.
+std::string time_text(Picoseconds time, Picoseconds largest);
 /// "256 MiB", "141.0 GiB", "512 B".
 std::string bytes_text(double bytes);
 /// With a decimal prefix: "1.20 TFLOP", "3.35 TB/s", given the unit without one.
@@ -31,6 +34,8 @@ std::string count_text(double count);
 
 /// Columns that `text` takes on a terminal: code points of UTF-8.
 std::size_t width_of(std::string_view text);
+/// A kernel's name without what tells nothing in a table: "void ", "at::native::", "(anonymous namespace)::".
+std::string kernel_label(std::string_view name);
 /// `text` in at most `width` columns, the middle replaced by "..": both ends of a kernel's name tell
 /// something.
 std::string shorten(std::string_view text, std::size_t width);

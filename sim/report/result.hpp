@@ -52,6 +52,8 @@ struct VariantResult {
   engine::Steady steady;
   /// A traced window may hold several steps: the engine's "step" is then so many steps of the user.
   std::int64_t steps_per_program = 1;
+  /// Where they begin: instructions of the first host thread. Empty where not known.
+  std::vector<engine::Index> step_starts;
   std::optional<engine::Timeline> timeline;  ///< Of `isolated`.
 
   Device device;

@@ -18,8 +18,8 @@ namespace gpusim::report {
 namespace {
 
 constexpr std::size_t page_width = 80;
-constexpr std::size_t label_width = 24;
-constexpr std::size_t column_width = 18;
+constexpr std::size_t label_width = 22;
+constexpr std::size_t column_width = 19;
 constexpr std::size_t columns_per_table = (page_width - label_width) / column_width;
 constexpr std::size_t kernels_listed = 10;
 
@@ -54,8 +54,8 @@ struct Row {
   Cell cell;  ///< Empty text where the variant has no such figure; a row of empty cells is left out.
 };
 
-std::string time_and_share(Picoseconds part, Picoseconds whole) {
-  return time_text(part) + right(percent_text(ratio(part, whole)), 8);
+std::string time_and_share(Picoseconds part, Picoseconds whole, Picoseconds largest) {
+  return time_text(part, largest) + right(percent_text(ratio(part, whole)), 8);
 }
 
 std::string optional_count(double count) {
@@ -71,24 +71,28 @@ std::string makespan_label(const std::vector<Column>& all) {
 
 std::vector<Row> rows(const std::vector<Column>& all) {
   const Column& first = all.front();
+  Picoseconds largest{0};
+  for (const Column& column : all) largest = std::max({largest, column.m.step_time, column.m.makespan});
   std::vector<Row> out;
-  out.push_back({"step time", [](const Column& c) { return time_text(c.m.step_time); }});
+  out.push_back({"step time", [largest](const Column& c) { return time_text(c.m.step_time, largest); }});
   out.push_back({"speed-up", [base = first.m.step_time](const Column& c) {
                    return c.m.step_time.count() ? fmt::format("{:.2f}x", ratio(base, c.m.step_time)) : "";
                  }});
-  out.push_back({makespan_label(all), [](const Column& c) { return time_text(c.m.makespan); }});
-  out.push_back({"GPU busy", [](const Column& c) {
-                   return time_text(c.m.gpu_busy) + right(percent_text(c.m.gpu_utilization), 8);
-                 }});
   out.push_back(
-      {"GPU idle", [](const Column& c) { return time_and_share(c.m.idle_total(), c.m.step_time); }});
+      {makespan_label(all), [largest](const Column& c) { return time_text(c.m.makespan, largest); }});
+  out.push_back({"GPU busy", [largest](const Column& c) {
+                   return time_text(c.m.gpu_busy, largest) + right(percent_text(c.m.gpu_utilization), 8);
+                 }});
+  out.push_back({"GPU idle", [largest](const Column& c) {
+                   return time_and_share(c.m.idle_total(), c.m.step_time, largest);
+                 }});
   for (int i = 0; i < engine::idle_cause_count; ++i) {
     const auto cause = static_cast<engine::IdleCause>(i);
     std::string label = std::string("  ") + engine::name(cause);
     std::replace(label.begin(), label.end(), '_', ' ');
-    out.push_back({label, [cause](const Column& c) {
+    out.push_back({label, [cause, largest](const Column& c) {
                      const Picoseconds idle = c.m.idle_by(cause);
-                     return idle.count() ? time_and_share(idle, c.m.step_time) : "";
+                     return idle.count() ? time_and_share(idle, c.m.step_time, largest) : "";
                    }});
   }
   out.push_back({"regime", [](const Column& c) { return std::string(name(c.m.regime)); }});
@@ -110,24 +114,24 @@ std::vector<Row> rows(const std::vector<Column>& all) {
       {"CUDA graph launches", [](const Column& c) { return optional_count(c.m.cuda_graph_launches); }});
   out.push_back({"synchronisations", [](const Column& c) { return optional_count(c.m.synchronizations); }});
   out.push_back({"graph breaks", [](const Column& c) { return optional_count(c.m.graph_breaks); }});
-  out.push_back({"host working", [](const Column& c) { return time_text(c.m.host_work); }});
-  out.push_back({"host blocked, queue full", [](const Column& c) {
-                   return c.m.host_blocked_queue.count() ? time_text(c.m.host_blocked_queue) : "";
+  out.push_back({"host working", [largest](const Column& c) { return time_text(c.m.host_work, largest); }});
+  out.push_back({"host blocked by queue", [largest](const Column& c) {
+                   return c.m.host_blocked_queue.count() ? time_text(c.m.host_blocked_queue, largest) : "";
                  }});
-  out.push_back({"host blocked, other", [](const Column& c) {
-                   return c.m.host_blocked.count() ? time_text(c.m.host_blocked) : "";
+  out.push_back({"host blocked, other", [largest](const Column& c) {
+                   return c.m.host_blocked.count() ? time_text(c.m.host_blocked, largest) : "";
                  }});
   out.push_back(
       {"longest launch queue", [](const Column& c) { return fmt::format("{}", c.m.launch_queue_max); }});
   out.push_back({"peak memory", [](const Column& c) {
                    return c.m.peak_memory_bytes ? bytes_text(static_cast<double>(c.m.peak_memory_bytes)) : "";
                  }});
-  out.push_back({"compile time", [](const Column& c) {
-                   return c.m.compile_time.count() ? time_text(c.m.compile_time) : "";
+  out.push_back({"compile time", [largest](const Column& c) {
+                   return c.m.compile_time.count() ? time_text(c.m.compile_time, largest) : "";
                  }});
-  out.push_back({"as one CUDA graph", [](const Column& c) {
+  out.push_back({"as one CUDA graph", [largest](const Column& c) {
                    return c.result->one_cuda_graph
-                              ? time_text(c.result->one_cuda_graph->step_time) +
+                              ? time_text(c.result->one_cuda_graph->step_time, largest) +
                                     right(percent_text(c.result->one_cuda_graph->gpu_utilization), 8)
                               : "";
                  }});
@@ -222,8 +226,10 @@ void write_kernel_line(std::string& out, const KernelLine& cells, bool roofs) {
 void write_kernels(std::string& out, const Column& column, bool name_variant) {
   const KernelRanking& ranking = column.ranking;
   if (ranking.kernels.empty()) return;
-  const bool roofs = std::any_of(ranking.kernels.begin(), ranking.kernels.end(),
-                                 [](const RankedKernel& kernel) { return kernel.roof_share().has_value(); });
+  const bool roofs =
+      std::any_of(ranking.kernels.begin(), ranking.kernels.end(), [](const RankedKernel& kernel) {
+        return kernel.kind == engine::OpKind::Kernel && kernel.roof_share();
+      });
   write_kernel_line(out,
                     {.name = name_variant ? "kernels of " + printable(column.m.variant) : "kernels",
                      .total = "total",
@@ -239,7 +245,7 @@ void write_kernels(std::string& out, const Column& column, bool name_variant) {
   for (std::size_t i = 0; i < listed; ++i) {
     const RankedKernel& kernel = ranking.kernels[i];
     write_kernel_line(out,
-                      {.name = printable(kernel.name),
+                      {.name = printable(kernel_label(kernel.name)),
                        .total = time_text(ranking.per_step(kernel.total)),
                        .count = count_text(ranking.per_step(static_cast<double>(kernel.count))),
                        .mean = time_text(kernel.mean()),
@@ -316,8 +322,9 @@ std::string steady_note(const Column& column) {
                              column.result->isolated.totals.steps * k);
   if (!steady.exact)
     return fmt::format("not steady: step time is the mean of {} simulated steps", steady.period.steps * k);
-  if (column.m.period_steps > 1)
+  if (steady.period.steps > 1)
     return fmt::format("the steady state repeats every {} steps", column.m.period_steps);
+  if (k > 1) return fmt::format("figures per step are means over the {} steps of the traced window", k);
   return "";
 }
 

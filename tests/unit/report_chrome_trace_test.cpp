@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <tuple>
 
 #include "sim/trace/trace.hpp"
 #include "tests/support/catch.hpp"
@@ -124,6 +125,28 @@ TEST_CASE("steps are marked on the first host thread") {
     if (event.value("cat", "") == "user_annotation") steps[event["name"]] = event["dur"];
   CHECK(steps == std::map<std::string, double>{
                      {"ProfilerStep#0", 12.0}, {"ProfilerStep#1", 12.0}, {"ProfilerStep#2", 12.0}});
+}
+
+TEST_CASE("the steps of a traced window are marked where they begin") {
+  test::ProgramBuilder builder;
+  builder.call(engine::Call::Work, 1_us);
+  builder.launch(builder.op("k", 3_us), 4, 6_us);
+  VariantResult result = test::simulated("window", std::move(builder.program));
+  const auto marks = [&](const ChromeTraceOptions& options) {
+    std::ostringstream out;
+    write_chrome_trace(out, result.program, *result.timeline, options);
+    std::vector<std::tuple<std::string, double, double>> found;
+    const json document = json::parse(out.str());
+    for (const json& event : document["traceEvents"])
+      if (event.value("cat", "") == "user_annotation")
+        found.emplace_back(event["name"], event["ts"], event["dur"]);
+    return found;
+  };
+  CHECK(marks({.steps_per_program = 2, .step_starts = {1, 3}}) ==
+        std::vector<std::tuple<std::string, double, double>>{{"ProfilerStep#0", 1.0, 12.0},
+                                                             {"ProfilerStep#1", 13.0, 12.0}});
+  CHECK(marks({.steps_per_program = 2}) ==
+        std::vector<std::tuple<std::string, double, double>>{{"Window#0", 0.0, 25.0}});
 }
 
 TEST_CASE("hostile names are escaped") {

@@ -43,6 +43,20 @@ TEST_CASE("times choose the unit that a person would") {
   CHECK(time_text(1'005'000_ps) == "1.01 us");
 }
 
+TEST_CASE("times beside larger ones share their unit where that keeps their digits") {
+  CHECK(time_text(8102_us, 65'886_us) == "8.102 ms");
+  CHECK(time_text(8102_us, 9000_us) == "8102.00 us");
+  CHECK(time_text(62_us, 65'886_us) == "62.00 us");
+  CHECK(time_text(65'886_us, 65'886_us) == "65.886 ms");
+}
+
+TEST_CASE("labels of kernels lose what tells nothing") {
+  CHECK(kernel_label("void at::native::(anonymous namespace)::reduce<at::native::Add>(int)") ==
+        "reduce<Add>(int)");
+  CHECK(kernel_label("nvjet_tst") == "nvjet_tst");
+  CHECK(kernel_label("at::native::") == "at::native::");
+}
+
 TEST_CASE("a share that is not quite all or nothing does not print as such") {
   CHECK(percent_text(0) == "0.0 %");
   CHECK(percent_text(1) == "100.0 %");
