@@ -221,7 +221,7 @@ Picoseconds ReplayCost::latency(std::uint32_t i) const {
     after_call = rules_.arrival_after_call[static_cast<std::size_t>(op.kind)];
   }
   // The first op of a stream did not start for reasons that the trace does not show, or that come before it.
-  if (r.first) after_call = std::max(after_call, op.start - c.start - in_call);
+  if (r.first && capped_.count(r.call) == 0) after_call = std::max(after_call, op.start - c.start - in_call);
   return within_call(r.call, in_call) + scaled(after_call, options_.launch_latency_factor);
 }
 
