@@ -95,6 +95,10 @@ Kind Node::kind() const {
 Location Node::location() const {
   return frame_->item->place.location();
 }
+Location Node::key_location() const {
+  if (!frame_->parent || frame_->parent->item->kind() != Kind::Map) return location();
+  return frame_->parent->item->map()[frame_->index].place.location();
+}
 std::string Node::path() const {
   return path_of(*frame_);
 }

@@ -83,6 +83,8 @@ class Node {
 
   /// Where the value begins.
   Location location() const;
+  /// Where the key begins that this value belongs to; location() if it belongs to none.
+  Location key_location() const;
   /// "workload.kernels[2].duration"; empty for the root.
   std::string path() const;
   /// The scalar as written, without quotes; throws for anything else.

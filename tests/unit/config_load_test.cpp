@@ -121,6 +121,7 @@ TEST_CASE("Aliases count as often as they are used", "[unit][config][bad_input]"
 }
 
 TEST_CASE("Each limit says its name", "[unit][config][bad_input]") {
+  CHECK_NOTHROW(load_text("abcd: 1234", "f.yaml", {.file_bytes = 10, .scalar_bytes = 4}));
   CHECK(message_of([] { load_text("a: 12345\n", "f.yaml", {.file_bytes = 8}); }) ==
         "f.yaml: error: larger than the limit file_bytes = 8");
   CHECK(message_of([] { load_text("a: 12345\n", "f.yaml", {.scalar_bytes = 4}); }) ==

@@ -42,6 +42,8 @@ TEST_CASE("Every value knows its file, line, column and key path", "[unit][confi
   CHECK(kernels[1].at("kernel").path() == "workload.kernels[1].kernel");
   CHECK(to_string(kernels[1].at("kernel").location()) == "f.yaml:4:16");
   CHECK(kernels[1].at("a.b").path() == "workload.kernels[1].'a.b'");
+  CHECK(to_string(kernels[1].at("kernel").key_location()) == "f.yaml:4:8");
+  CHECK(to_string(kernels[1].key_location()) == "f.yaml:4:7");
   CHECK(node.path().empty());
   CHECK(node.at("workload").as_root().at("kernels").path() == "kernels");
 }
@@ -69,6 +71,7 @@ TEST_CASE("done() accepts what was asked for, by the handle or a copy of it", "[
   const Node node = load_text("{a: 1, b: 2, c: 3}", "f.yaml");
   node.at("a");
   const Node copy = node;
+  copy.find("b");
   copy.find("b");
   CHECK(message_of([&] { node.done(); }) == "f.yaml:1:14: error: c: unknown key\n  hint: known keys: a, b");
   node.value_or("c", std::int64_t{0});
