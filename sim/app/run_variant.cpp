@@ -173,12 +173,10 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   if (options.timeline) {
     const std::int64_t ops = gpu_ops(built.program);
     if (ops > timeline_ops_max / steps)
-      throw ConfigError(
-          Diagnostic{{},
-                     "steps",
-                     fmt::format("a timeline of {} steps has more than {} GPU ops (timeline_ops_max)", steps,
-                                 timeline_ops_max),
-                     "ask for fewer steps with --steps"});
+      throw ConfigError("steps",
+                        fmt::format("a timeline of {} steps has more than {} GPU ops (timeline_ops_max)",
+                                    steps, timeline_ops_max),
+                        "ask for fewer steps with --steps");
     timeline.emplace();
   }
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);

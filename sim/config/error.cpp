@@ -69,6 +69,10 @@ ConfigError::ConfigError(Diagnostic diagnostic) : ConfigError(std::vector{std::m
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(joined(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
+ConfigError::ConfigError(std::string path, std::string what, std::string hint)
+    : ConfigError(Diagnostic{
+          .where = {}, .path = std::move(path), .what = std::move(what), .hint = std::move(hint)}) {}
+
 void Errors::add(const ConfigError& error) {
   diagnostics_.insert(diagnostics_.end(), error.diagnostics().begin(), error.diagnostics().end());
 }

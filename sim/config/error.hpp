@@ -49,6 +49,8 @@ class ConfigError : public std::runtime_error {
  public:
   explicit ConfigError(Diagnostic diagnostic);
   explicit ConfigError(std::vector<Diagnostic> diagnostics);
+  /// A mistake that no one line of a file shows, such as a sum that overflows.
+  ConfigError(std::string path, std::string what, std::string hint);
 
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
 

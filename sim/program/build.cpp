@@ -108,10 +108,8 @@ class Builder {
       emit(thread.items);
     }
     if (serial_time_ > static_cast<double>(step_time_max.count()))
-      throw ConfigError(Diagnostic{{},
-                                   "workload",
-                                   "one step adds up to more than 24 h of simulated time (step_time_max)",
-                                   "check the units and repeats of the durations"});
+      throw ConfigError("workload", "one step adds up to more than 24 h of simulated time (step_time_max)",
+                        "check the units and repeats of the durations");
     if (hardware_ != nullptr && launch_.transferred)
       result_.notes.push_back(
           fmt::format("launch parameters of {} are transferred from another device", hardware_->name));

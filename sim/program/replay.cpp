@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -24,7 +26,7 @@ using engine::Instruction;
 using engine::no_index;
 
 [[noreturn]] void refuse(const char* path, std::string what, std::string hint) {
-  throw ConfigError(Diagnostic{{}, path, std::move(what), std::move(hint)});
+  throw ConfigError(path, std::move(what), std::move(hint));
 }
 
 class ReplayBuilder {
@@ -125,10 +127,14 @@ class ReplayBuilder {
   }
 
   std::int64_t blocks(const TraceOp& o) const {
+    const auto product = [](const std::array<std::int64_t, 3>& sizes) {
+      double all = 1;
+      for (const std::int64_t size : sizes) all *= static_cast<double>(size);
+      return std::min(all, 1e15);  // Beyond what any grid has, and within an integer.
+    };
     // AMD counts work-items.
-    if (hardware_ != nullptr && hardware_->vendor == Vendor::Amd && o.threads() > 0)
-      return o.blocks() / o.threads();
-    return o.blocks();
+    const bool items = hardware_ != nullptr && hardware_->vendor == Vendor::Amd && product(o.block) > 0;
+    return static_cast<std::int64_t>(product(o.grid) / (items ? product(o.block) : 1));
   }
 
   void add_graph(std::uint32_t c) {
