@@ -64,6 +64,8 @@ class WorkloadReader {
       fields.optional_with("kernels", [&](const Node& list) { read_thread("main", list, kernels); });
       fields.optional_with("threads", [&](const Node& threads) {
         for (const auto& [name, list] : threads.entries()) {
+          // A variant takes a thread away by setting it to null.
+          if (list.is_null()) continue;
           if (name == "main") {
             errors_.add(
                 list.diagnostic("'main' is the thread of workload.kernels", "give this thread another name"));
