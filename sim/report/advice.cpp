@@ -38,13 +38,16 @@ std::string remedy(IdleCause cause, const Metrics& m) {
   switch (cause) {
     case IdleCause::Dispatch: {
       std::string text = "The GPU waits for the host to launch";
-      if (m.kernel_launches >= 1 && m.kernels >= 1)
-        text += fmt::format(": its {} and the work between them take {} a step",
-                            counted(m.kernel_launches, "kernel launch", "kernel launches"),
+      const double launches = m.kernel_launches + m.cuda_graph_launches;
+      if (launches > 0)
+        text += fmt::format(": {} and the work around {} keep it busy for {} a step",
+                            counted(launches, "launch", "launches"), launches == 1 ? "it" : "them",
                             time_text(m.host_work, m.step_time));
-      text +=
-          ". Fewer or cheaper launches remove it: a CUDA graph, fusing small kernels, compiling the region.";
-      return text;
+      if (m.cuda_graph_launches > 0)
+        return text + ". Capture what is still launched one by one, or do less on the host between replays.";
+      return text +
+             ". Fewer or cheaper launches remove it: a CUDA graph, fusing small kernels, compiling the "
+             "region.";
     }
     case IdleCause::LaunchLatency:
       return "The GPU has run dry before the next launch reaches it: keep the host ahead, by fewer "
@@ -92,7 +95,9 @@ void say_measurement(std::vector<std::string>& out, const VariantResult& result,
                                  percent_text(m.gpu_utilization));
   if (m.mfu) text += fmt::format(", at an MFU of {}", percent_text(*m.mfu));
   out.push_back(text + ".");
-  if (m.mfu && *m.mfu >= mfu_near_the_practical_limit)
+  if (m.mfu && *m.mfu > 1)
+    out.push_back("No device does more than its peak: check the model's FLOPs and its dtype.");
+  else if (m.mfu && *m.mfu >= mfu_near_the_practical_limit)
     out.push_back("Few runs reach more: what remains is in the algorithm, not in the kernels.");
   if (result.graph_breaks > 0)
     out.push_back(counted(result.graph_breaks, "graph break cuts", "graph breaks cut") +

@@ -177,14 +177,17 @@ class Writer {
       Picoseconds start, end;
     };
     const std::vector<engine::Index>& starts = options_.step_starts;
+    // One start fewer than steps: the first step began before the program did.
+    const bool begun_before = static_cast<std::int64_t>(starts.size()) + 1 == options_.steps_per_program;
+    const std::int64_t first = begun_before ? 1 : 0;
     std::vector<Span> spans;  // calls of one thread come in the order of its steps
     for (const CallRecord& call : timeline_.calls) {
       if (call.thread != 0) continue;
       std::int64_t step = call.step;
       if (!starts.empty()) {
         const auto begun = std::upper_bound(starts.begin(), starts.end(), call.instruction) - starts.begin();
-        if (begun == 0) continue;
-        step = step * static_cast<std::int64_t>(starts.size()) + begun - 1;
+        if (begun + first == 0) continue;
+        step = step * (static_cast<std::int64_t>(starts.size()) + first) + begun + first - 1;
       }
       if (spans.empty() || spans.back().step != step)
         spans.push_back({step, call.start, call.end});

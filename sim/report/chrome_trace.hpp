@@ -35,8 +35,8 @@ struct ChromeTraceOptions {
   /// A traced window may hold several steps. Without their bounds the window is marked as such, not as a
   /// ProfilerStep.
   std::int64_t steps_per_program = 1;
-  /// Instructions of the first host thread that begin a step of the user, in order; empty: the program is one
-  /// step.
+  /// Instructions of the first host thread that begin a step of the user, in order; one fewer than steps
+  /// where the first one begins with the program. Empty: the program is one step.
   std::vector<engine::Index> step_starts = {};
 };
 

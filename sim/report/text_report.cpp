@@ -290,7 +290,7 @@ std::string difference_text(Picoseconds ours, Picoseconds theirs) {
 }
 
 void write_trace(std::string& out, const Column& column, bool name_variant) {
-  if (!column.result->trace) return;
+  if (!column.result->trace || column.result->trace->traced_wall.count() == 0) return;
   const TraceComparison& trace = *column.result->trace;
   const Metrics::Window& window = column.m.window;
   out +=

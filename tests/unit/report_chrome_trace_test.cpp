@@ -145,6 +145,9 @@ TEST_CASE("the steps of a traced window are marked where they begin") {
   CHECK(marks({.steps_per_program = 2, .step_starts = {1, 3}}) ==
         std::vector<std::tuple<std::string, double, double>>{{"ProfilerStep#0", 1.0, 12.0},
                                                              {"ProfilerStep#1", 13.0, 12.0}});
+  CHECK(marks({.steps_per_program = 2, .step_starts = {3}}) ==
+        std::vector<std::tuple<std::string, double, double>>{{"ProfilerStep#0", 0.0, 13.0},
+                                                             {"ProfilerStep#1", 13.0, 12.0}});
   CHECK(marks({.steps_per_program = 2}) ==
         std::vector<std::tuple<std::string, double, double>>{{"Window#0", 0.0, 25.0}});
 }

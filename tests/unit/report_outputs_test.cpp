@@ -170,6 +170,22 @@ TEST_CASE("advice does not recommend a CUDA graph to a busy GPU") {
   CHECK_THAT(text, test::ContainsSubstring("matrix products take 76.9 %"));
 }
 
+TEST_CASE("advice doubts an MFU above the peak") {
+  ScenarioReport report;
+  report.variants = {test::near_the_roofs()};
+  report.variants[0].model_flops = Flops(1e13);
+  CHECK_THAT(advice(report), test::ContainsSubstring("check the model's FLOPs"));
+}
+
+TEST_CASE("advice on a memory peak above the device's capacity says that the step does not run") {
+  ScenarioReport report;
+  report.variants = {test::near_the_roofs()};
+  report.variants[0].device.capacity = Bytes(2'000'000'000);
+  CHECK_THAT(to_text(report), test::ContainsSubstring("its peak of 3 GiB exceeds the device's 1.9 GiB"));
+  report.variants[0].device.capacity = Bytes(4'000'000'000);
+  CHECK(to_text(report).find("exceeds") == std::string::npos);
+}
+
 TEST_CASE("advice on a step without GPU work says so") {
   ScenarioReport report;
   report.variants.emplace_back();
