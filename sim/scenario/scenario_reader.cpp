@@ -123,7 +123,8 @@ class ScenarioReader {
   void report_unknown(const Node& map, const std::vector<std::string>& known) {
     for (const std::string& key : map.keys()) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      errors_.add(map.at(key).diagnostic("unknown key", name_hint(key, known, "keys")));
+      const Node value = map.at(key);
+      errors_.add({value.key_location(), value.path(), "unknown key", name_hint(key, known, "keys")});
     }
   }
 
@@ -133,8 +134,9 @@ class ScenarioReader {
       errors_.collect([&] {
         for (const auto& [name, overlay] : variants->entries()) {
           if (!is_word(name)) {
-            errors_.add(overlay.diagnostic(fmt::format("'{}' is not a name for a variant", name),
-                                           "use letters, digits, '_' and '-'"));
+            errors_.add({overlay.key_location(), overlay.path(),
+                         fmt::format("'{}' is not a name for a variant", name),
+                         "use letters, digits, '_' and '-'"});
             continue;
           }
           if (overlay.is_null()) {
@@ -192,6 +194,9 @@ class ScenarioReader {
     if (options_.seed) variant.seed = *options_.seed;
     errors.collect([&] {
       const auto hardware = node.find("hardware");
+      if (!node.has("workload"))
+        node.fail("missing key 'workload'",
+                  "write 'workload: {kernels: [...]}' or 'workload: {trace: PATH}'");
       variant.workload = read_workload(node.at("workload"), folder_,
                                        {.instructions_max = variant.instructions_max,
                                         .steps = variant.steps.value_or(1),

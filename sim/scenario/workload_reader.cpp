@@ -254,7 +254,8 @@ class WorkloadReader {
     known.insert(known.end(), {"cuda_graph", "repeat"});
     for (const std::string& key : keys)
       if (const auto near = nearest_name(key, known))
-        node.at(key).fail("unknown key", fmt::format("did you mean '{}'?", *near));
+        throw ConfigError(Diagnostic{node.at(key).key_location(), node.at(key).path(), "unknown key",
+                                     fmt::format("did you mean '{}'?", *near)});
     node.fail("no key says what this item is", name_hint("", known, "items"));
   }
 
