@@ -91,6 +91,9 @@ TEST_CASE("300 kernels of 3 us launched every 6 us take 1803 us from idle and 18
   CHECK(m.gpu_busy == 900_us);
   CHECK(m.gpu_utilization == 0.5);
   CHECK(m.idle_total() == 900_us);
+  CHECK(m.window.wall == 1797_us);
+  CHECK(m.window.busy == 900_us);
+  CHECK(m.window.idle == 897_us);
   CHECK(m.kernels == 300);
   CHECK(m.kernel_launches == 300);
   CHECK(m.regime == Regime::Overhead);

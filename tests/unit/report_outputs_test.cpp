@@ -170,6 +170,50 @@ TEST_CASE("advice does not recommend a CUDA graph to a busy GPU") {
   CHECK_THAT(text, test::ContainsSubstring("matrix products take 76.9 %"));
 }
 
+TEST_CASE("a quote in a name is doubled in CSV") {
+  ScenarioReport report;
+  report.scenario = "the \"fast\" one";
+  report.variants.emplace_back();
+  CHECK_THAT(to_csv({report}), test::ContainsSubstring("\n\"the \"\"fast\"\" one\",,default,"));
+}
+
+TEST_CASE("a little idle time is bounded by what it could win, not made the first task") {
+  ScenarioReport report;
+  report.variants.emplace_back();
+  engine::Totals& totals = report.variants[0].steady.period;
+  totals.steps = 1;
+  totals.busy = 95_us;
+  totals.idle[static_cast<std::size_t>(engine::IdleCause::Dispatch)] = 5_us;
+  totals.wall = 100_us;
+  totals.counts.kernels = 10;
+  report.variants[0].one_cuda_graph = WhatIf{98_us, 0.97};
+  const std::string text = advice(report);
+  CHECK_THAT(text, test::ContainsSubstring("without any of it (5.00 us) the step would be 5.0 % shorter"));
+  CHECK_THAT(text,
+             test::ContainsSubstring("one CUDA graph would take 2.0 % off the step: not worth a change"));
+  CHECK(text.find("Idle time comes first") == std::string::npos);
+  report.variants[0].one_cuda_graph = WhatIf{101_us, 0.94};
+  CHECK_THAT(advice(report), test::ContainsSubstring("would not shorten it"));
+  report.variants[0].one_cuda_graph = WhatIf{96_us, 0.99};
+  CHECK_THAT(advice(report), test::ContainsSubstring("As one CUDA graph the step would take 96.00 us"));
+}
+
+TEST_CASE("an isolated run of several steps says of how many") {
+  ScenarioReport report;
+  report.variants.emplace_back();
+  report.variants[0].isolated.totals.steps = 3;
+  CHECK_THAT(to_text(report), test::ContainsSubstring("makespan, 3 steps"));
+  CHECK_THAT(to_text(report), test::ContainsSubstring("step time is the mean of 3 simulated steps"));
+  report.variants.push_back(test::one_cuda_graph());
+  CHECK_THAT(to_text(report), test::ContainsSubstring("makespan, all steps"));
+}
+
+TEST_CASE("variants with the same kernels share one list of them") {
+  const std::string text = to_text(two_variants());
+  CHECK_THAT(text, test::ContainsSubstring("kernels of eager"));
+  CHECK(text.find("kernels of cuda_graph") == std::string::npos);
+}
+
 TEST_CASE("advice doubts an MFU above the peak") {
   ScenarioReport report;
   report.variants = {test::near_the_roofs()};
