@@ -5,7 +5,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/program/replay.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/trace_text.hpp"
+#include "tests/support/written_trace.hpp"
 
 using namespace gpusim;
 using gpusim::test::TraceText;

@@ -10,7 +10,7 @@
 #include "sim/engine/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/program_builder.hpp"
-#include "tests/support/trace_text.hpp"
+#include "tests/support/written_trace.hpp"
 
 using namespace gpusim;
 using gpusim::test::TraceText;
