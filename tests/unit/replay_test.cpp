@@ -257,6 +257,26 @@ TEST_CASE("A synchronisation with nothing to wait for costs what it did") {
   CHECK(replay(trace, factor(0.5)).start(trace, "b") == us(17.5 + 2));
 }
 
+TEST_CASE(
+    "A synchronisation that does not say what it waits for waits for what had been launched and ended last") {
+  for (const char* call : {"cudaEventSynchronize", "cudaStreamSynchronize"}) {
+    TraceText text;
+    text.launch(0, 5, 1)
+        .kernel("a", 7, 33, 1, 7)
+        .call(call, 10, 50)
+        .launch(65, 5, 3)
+        .kernel("c", 72, 3, 3, 7);
+    text.thread = 2;
+    text.launch(20, 5, 2).kernel("launched later", 27, 28, 2, 8);
+    const Trace trace = text.read();
+    INFO(call);
+    const Result r = replay(trace);
+    CHECK(r.replay.statistics.blocking_synchronizations == 1);
+    CHECK(r.start(trace, "c") == us(72));
+    CHECK(replay(trace, durations(2)).start(trace, "c") == us(72 + 33));
+  }
+}
+
 TEST_CASE("A copy whose call returned after its end blocks the host") {
   const Trace trace = TraceText()
                           .launch(0, 5, 1)
