@@ -155,14 +155,18 @@ template <class Sink>
 std::string Simulator<Sink>::waits_of_stream(std::size_t index) const {
   const StreamState& stream = streams_[index];
   const Entry& entry = stream.queue[0];
-  std::string text = "stream '" + program_.streams[index].name + "' (" + std::to_string(stream.queue.size()) +
-                     (stream.queue.size() == 1 ? " entry" : " entries") + ") waits for event ";
+  const std::string text = "stream '" + program_.streams[index].name + "' (" +
+                           std::to_string(stream.queue.size()) +
+                           (stream.queue.size() == 1 ? " entry" : " entries") + ") waits for event ";
+  const std::string caller = ", as host thread '" + program_.threads[entry.origin.thread].name + "' (step " +
+                             std::to_string(entry.step) + ", instruction " +
+                             std::to_string(entry.instruction) + ") asked";
   const Index instance = entry.type == Entry::Type::Wait ? entry.instance : stream.attached[0];
   for (std::size_t event = 0; event < events_.size(); ++event)
     if (events_[event].latest == instance)
       return text + "'" + program_.events[event] + "'" +
-             (events_[event].recording_thread == no_index ? ", which nobody records" : "");
-  return text + "that an earlier record of it will not fire";
+             (events_[event].recording_thread == no_index ? ", which nobody records" : "") + caller;
+  return text + "whose record is stuck behind another wait" + caller;
 }
 
 /// Explains the time after the last op and closes the books.

@@ -170,7 +170,8 @@ TEST_CASE("A wait for an event that nobody records is a deadlock that names both
   using gpusim::test::ContainsSubstring;
   CHECK_THROWS_WITH(
       gpusim::engine::run(b.program, Machine{}),
-      ContainsSubstring("stream 'side' (2 entries) waits for event 'never', which nobody records") &&
+      ContainsSubstring("stream 'side' (2 entries) waits for event 'never', which nobody records, "
+                        "as host thread 'thread0' (step 0, instruction 0) asked") &&
           ContainsSubstring("host thread 'thread0' (step 0, instruction 2) synchronizes with stream 'side'"));
   CHECK_THROWS_AS(run_steady(b.program, Machine{}), DeadlockError);
 }
