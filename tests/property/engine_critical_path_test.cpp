@@ -115,7 +115,8 @@ Picoseconds longest_path(const RandomProgram& random, std::int64_t steps) {
             const bool graph = in.call == Call::LaunchGraph;
             const GapClass gap_class = graph ? m.graph_class : p.ops[in.object].gap_class;
             if (stream.has_last) {
-              const Picoseconds own = graph ? gap_from_table : p.ops[in.object].gap_before;
+              const Index first = graph ? p.graphs[in.object].nodes.front().op : in.object;
+              const Picoseconds own = p.ops[first].gap_before;
               moments.after(start, stream.last_end,
                             own == gap_from_table ? m.gap[stream.last_class][gap_class] : own);
               moments.after(start, stream.last_start, stream.last_min_period);
