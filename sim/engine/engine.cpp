@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/engine.hpp"
 
+#include <optional>
+
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/simulator_device.inl"
 #include "sim/engine/simulator_host.inl"
@@ -219,6 +221,89 @@ Steady Simulator<Sink>::run_steady(const SteadyOptions& options) {
   return steady_;
 }
 
+namespace {
+
+/// Room for all that will happen: growing by doubling would move, and first touch, everything twice. Up to a
+/// limit that is far above what anybody looks at, so that a wrong number of steps does not take the memory of
+/// the machine.
+void reserve(Timeline& timeline, const Program& program, std::int64_t steps) {
+  constexpr double records_max = 1e7;
+  double calls = 0;
+  double ops = 0;
+  for (const HostThread& thread : program.threads) {
+    calls += static_cast<double>(thread.instructions.size());
+    for (const Instruction& in : thread.instructions) {
+      if (in.call == Call::Launch) ops += 1;
+      if (in.call == Call::LaunchGraph) ops += static_cast<double>(program.graphs[in.object].nodes.size());
+    }
+  }
+  timeline.calls.reserve(static_cast<std::size_t>(std::min(records_max, calls * static_cast<double>(steps))));
+  timeline.ops.reserve(static_cast<std::size_t>(std::min(records_max, ops * static_cast<double>(steps))));
+}
+
+/// Entries that one step puts into launch queues.
+std::int64_t queue_entries(const Program& program) {
+  std::int64_t entries = 0;
+  for (const HostThread& thread : program.threads)
+    for (const Instruction& in : thread.instructions)
+      if (in.call == Call::Launch || in.call == Call::LaunchGraph || in.call == Call::StreamWait) ++entries;
+  return entries;
+}
+
+/// Nothing in the program depends on which of two things comes first: one host thread, no shared copy
+/// engines. Then every time is a maximum of sums of earlier ones, and a longer queue can only make things
+/// happen earlier.
+bool order_is_fixed(const Program& program) {
+  return program.threads.size() == 1 &&
+         std::none_of(program.ops.begin(), program.ops.end(),
+                      [](const GpuOp& op) { return op.copy_engine != CopyEngine::None; });
+}
+
+/// With several streams the pace may be proven, but not how far their ops overlap: that depends on the
+/// queues.
+bool one_stream(const Program& program) {
+  std::int32_t stream = -1;
+  for (const HostThread& thread : program.threads)
+    for (const Instruction& in : thread.instructions) {
+      if (in.call != Call::Launch && in.call != Call::LaunchGraph) continue;
+      if (stream >= 0 && stream != in.stream) return false;
+      stream = in.stream;
+    }
+  return true;
+}
+
+bool device_never_waits_for_host(const Totals& totals) {
+  const auto idle = [&](IdleCause cause) { return totals.idle[static_cast<std::size_t>(cause)]; };
+  return idle(IdleCause::Synchronization) + idle(IdleCause::LaunchLatency) + idle(IdleCause::Dispatch) +
+             idle(IdleCause::Input) ==
+         Picoseconds(0);
+}
+
+/// The steady step found with a shorter launch queue, where that proves it for the real one. Filling a long
+/// queue can take a hundred thousand steps of a slow drift; a short one is full at once.
+///  - The device, one stream of it, never waits for the host: it runs at its own pace, and with a longer
+///  queue it can neither be faster
+///    (its own gaps and durations bound it) nor slower (launches only come earlier).
+///  - The host was never blocked by the short queue: the longer one is never full either, and all is the
+///  same.
+std::optional<Steady> steady_of_shorter_queue(const Program& program, const Machine& machine,
+                                              const SteadyOptions& options) {
+  if (!order_is_fixed(program)) return std::nullopt;
+  for (const std::int64_t depth : {queue_entries(program) + 1, 4 * queue_entries(program) + 4}) {
+    if (depth >= machine.launch_queue_depth) break;
+    Machine shorter = machine;
+    shorter.launch_queue_depth = static_cast<std::int32_t>(depth);
+    NullSink sink;
+    Simulator<NullSink> simulator(program, shorter, sink);
+    Steady steady = simulator.run_steady(options);
+    const bool device_bound = one_stream(program) && device_never_waits_for_host(steady.period);
+    if (steady.exact && (device_bound || !simulator.queue_was_full())) return steady;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Run run(const Program& program, const Machine& machine, std::int64_t steps, Timeline* timeline) {
   check(program, machine);
   if (timeline == nullptr) {
@@ -226,12 +311,14 @@ Run run(const Program& program, const Machine& machine, std::int64_t steps, Time
     return Simulator<NullSink>(program, machine, sink).run(steps);
   }
   *timeline = Timeline{};
+  reserve(*timeline, program, steps);
   TimelineSink sink(*timeline);
   return Simulator<TimelineSink>(program, machine, sink).run(steps);
 }
 
 Steady run_steady(const Program& program, const Machine& machine, SteadyOptions options) {
   check(program, machine);
+  if (std::optional<Steady> proven = steady_of_shorter_queue(program, machine, options)) return *proven;
   NullSink sink;
   Steady steady = Simulator<NullSink>(program, machine, sink).run_steady(options);
   if (!steady.exact) {

@@ -37,6 +37,8 @@ class Simulator {
 
   Run run(std::int64_t steps);
   Steady run_steady(const SteadyOptions& options);
+  /// Whether a launch call ever found its launch queue full.
+  bool queue_was_full() const { return queue_was_full_; }
 
  private:
   /// The part of a launch that idle attribution walks back to.
@@ -249,6 +251,7 @@ class Simulator {
   std::int64_t allocated_ = 0;
   std::int64_t peak_ = 0;
   std::int32_t queue_length_max_ = 0;
+  bool queue_was_full_ = false;
   std::int64_t instructions_executed_ = 0;
 
   // Of run_steady.

@@ -215,6 +215,7 @@ void Simulator<Sink>::put(std::size_t thread, const Instruction& instruction) {
   if (takes_place(instruction) &&
       (stream.waiting >= machine_.launch_queue_depth || !stream.blocked_threads.empty())) {
     // Full now; it may have drained when the call comes to write its entry.
+    queue_was_full_ = true;
     const Picoseconds at = now_ + std::min(instruction.duration, instruction.latency);
     log(thread, now_, at, HostState::Working);
     state.phase = ThreadPhase::Insert;

@@ -191,3 +191,31 @@ TEST_CASE("A steady step equals the plain simulation of many of its periods", "[
   }
   CHECK(exact > 1000);
 }
+
+TEST_CASE("A steady step proven with a short launch queue is that of the real queue", "[engine][property]") {
+  // Plain simulation of the real queue, far enough that it is full if it ever will be.
+  int compared = 0;
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    INFO("seed " << seed);
+    RandomProgram random = random_program(seed, {.copies = false, .threads_max = 1, .instructions_max = 12});
+    random.machine.launch_queue_depth = 100;
+    const Steady steady = run_steady(random.program, random.machine);
+    if (!steady.exact) continue;
+    const std::int64_t early = 600 - 600 % steady.period.steps;
+    const std::int64_t late = early + 60 * steady.period.steps;
+    const Run first = gpusim::engine::run(random.program, random.machine, early);
+    const Run second = gpusim::engine::run(random.program, random.machine, late);
+    const Totals difference = second.totals - first.totals;
+    // A drift so slow that the queue is not full after 600 steps is not yet in its steady state.
+    if (first.queue_length_max < random.machine.launch_queue_depth &&
+        first.totals.host_blocked_queue.count() == 0 && steady.period.host_blocked_queue.count() > 0)
+      continue;
+    ++compared;
+    REQUIRE(difference.wall == 60 * steady.period.wall);
+    REQUIRE(difference.busy == 60 * steady.period.busy);
+    for (std::size_t cause = 0; cause < difference.idle.size(); ++cause)
+      REQUIRE(difference.idle[cause] == 60 * steady.period.idle[cause]);
+    REQUIRE(difference.host_blocked_queue == 60 * steady.period.host_blocked_queue);
+  }
+  CHECK(compared > 400);
+}
