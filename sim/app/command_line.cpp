@@ -75,7 +75,6 @@ class Command {
     for (const Scenario& scenario : scenarios) runs += scenario.variants.size();
     RunOptions run_options = simulation_options();
     run_options.timeline = !arguments.trace.empty();
-    run_options.one_cuda_graph = arguments.format == "text";
 
     TraceStore traces;
     std::vector<report::ScenarioReport> reports;
@@ -185,7 +184,8 @@ class Command {
   bool report_bad_input(const std::exception& error) const {
     const bool known = dynamic_cast<const ConfigError*>(&error) != nullptr ||
                        dynamic_cast<const TraceError*>(&error) != nullptr ||
-                       dynamic_cast<const engine::DeadlockError*>(&error) != nullptr;
+                       dynamic_cast<const engine::DeadlockError*>(&error) != nullptr ||
+                       dynamic_cast<const engine::TimeLimitError*>(&error) != nullptr;
     if (known) {
       err(with_newline(error.what()));
       return true;

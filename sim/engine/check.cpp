@@ -15,6 +15,7 @@ namespace {
 template <class Of>
 void check_duration(Picoseconds value, const Of& of, const char* what) {
   if (value < Picoseconds(0)) refuse(of() + what + " is negative");
+  if (value > time_max) throw TimeLimitError(of() + what + " is longer than 26 days (time_max)");
 }
 
 template <class Of>

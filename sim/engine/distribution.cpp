@@ -31,8 +31,8 @@ double normal(std::uint64_t bits) {
 }
 
 Picoseconds not_negative(double ps) {
-  // 2^62 ps are 53 days: a draw beyond that is cut rather than overflowing.
-  return Picoseconds(static_cast<std::int64_t>(std::llround(std::fmin(std::fmax(ps, 0.0), 0x1p62))));
+  // 2^61 ps are 26 days, the engine's longest duration: a draw beyond that is cut rather than overflowing.
+  return Picoseconds(static_cast<std::int64_t>(std::llround(std::fmin(std::fmax(ps, 0.0), 0x1p61))));
 }
 
 }  // namespace

@@ -56,9 +56,8 @@ Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink&
     for (const Instruction& instruction : program.threads[t].instructions)
       if (instruction.call == Call::Record) {
         EventState& event = events_[instruction.object];
-        if (event.recording_thread != no_index && event.recording_thread != t)
-          event.recorded_by_other_than_one = true;
-        event.recording_thread = t;
+        if (event.recording_threads.empty() || event.recording_threads.back() != t)
+          event.recording_threads.push_back(t);
       } else if (instruction.call == Call::Await) {
         signals_[instruction.object].awaited = true;
       }
@@ -101,6 +100,7 @@ void Simulator<Sink>::loop() {
   while (!stop_ && agenda_.next_time() != Agenda::never) {
     GPUSIM_ASSERT(agenda_.next_time() >= now_);
     now_ = agenda_.next_time();
+    if (now_ > time_max) throw TimeLimitError("more than 26 days of simulated time (time_max)");
     const std::size_t actor = agenda_.next_actor();
     if (actor < streams_.size()) {
       run_stream(actor);
@@ -141,7 +141,7 @@ std::string Simulator<Sink>::waits_of_thread(std::size_t index) const {
     case Call::SynchronizeDevice:
       return text + "synchronizes with device " + std::to_string(instruction.object);
     case Call::SynchronizeEvent: {
-      const bool recorded = events_[instruction.object].recording_thread != no_index;
+      const bool recorded = !events_[instruction.object].recording_threads.empty();
       return text + "synchronizes with event '" + program_.events[instruction.object] + "'" +
              (recorded ? "" : ", which nobody records");
     }
@@ -167,8 +167,10 @@ std::string Simulator<Sink>::waits_of_stream(std::size_t index) const {
   for (std::size_t event = 0; event < events_.size(); ++event)
     if (events_[event].latest == instance)
       return text + "'" + program_.events[event] + "'" +
-             (events_[event].recording_thread == no_index ? ", which nobody records" : "") + caller;
-  return text + "whose record is stuck behind another wait" + caller;
+             (events_[event].recording_threads.empty() ? ", which nobody records" : "") + caller;
+  const bool named = entry.type == Entry::Type::Wait;
+  return text + (named ? "'" + program_.events[entry.object] + "', " : std::string()) +
+         "whose record is stuck behind another wait" + caller;
 }
 
 /// Explains the time after the last op and closes the books.
@@ -209,7 +211,8 @@ Run Simulator<Sink>::run(std::int64_t steps) {
 template <class Sink>
 Steady Simulator<Sink>::run_steady(const SteadyOptions& options) {
   steady_options_ = &options;
-  if (program_.threads[0].instructions.empty()) {
+  while (marker_ < threads_.size() && program_.threads[marker_].instructions.empty()) ++marker_;
+  if (marker_ == threads_.size()) {
     // Nothing marks a step.
     steady_.exact = true;
     steady_.period.steps = 1;

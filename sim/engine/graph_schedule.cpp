@@ -22,6 +22,7 @@ void schedule_graph(const Program& program, const Machine& machine, const CudaGr
           {start, scheduled.start, scheduled.end + gap, scheduled.start + previous.min_period_in_graph});
     }
     result[i] = {.start = start, .end = start + duration(i), .node = i, .lane = 0};
+    if (result[i].end > time_max) throw TimeLimitError("a CUDA graph takes more than 26 days (time_max)");
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const ScheduledNode& a, const ScheduledNode& b) { return a.start < b.start; });

@@ -34,6 +34,15 @@ class DeadlockError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// More simulated time than the clock can count without losing exactness (`time_max`).
+class TimeLimitError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Longest duration and latest moment: 26 days. Sums of a few of them stay within 64 bits of picoseconds.
+inline constexpr Picoseconds time_max{std::int64_t{1} << 61};
+
 enum class OpKind : std::uint8_t { Kernel, Memcpy, Memset };
 
 /// Hardware queue that a copy occupies while it runs; copies on one engine run one at a time, first come

@@ -62,8 +62,7 @@ class Simulator {
   struct EventState {
     Index latest = no_index;  ///< Instance of the latest record call, or one that waits for the first.
     bool recorded = false;
-    bool recorded_by_other_than_one = false;  ///< Records stand in several threads of the program.
-    std::uint32_t recording_thread = no_index;
+    std::vector<std::uint32_t> recording_threads;  ///< Those whose instructions record it.
   };
 
   struct Entry {
@@ -240,6 +239,7 @@ class Simulator {
   Picoseconds now_{0};
   std::int64_t steps_target_ = 1;
   std::int64_t slowest_step_ = 0;
+  std::size_t marker_ = 0;  ///< The first thread that does anything: it marks the steps.
   bool stop_ = false;
   bool random_ = false;
 

@@ -57,7 +57,7 @@ bool Simulator<Sink>::execute(std::size_t thread) {
   const std::vector<Instruction>& instructions = program_.threads[thread].instructions;
   if (state.pc == instructions.size()) {
     ++state.step;
-    if (thread == 0) step_boundary(thread);
+    if (thread == marker_) step_boundary(thread);
     if (stop_) return true;
     advance_slowest(thread);
     if (state.step >= steps_target_) {
@@ -350,11 +350,13 @@ Index Simulator<Sink>::instance_to_record(Index event) {
 template <class Sink>
 Index Simulator<Sink>::instance_to_wait_for(Index event, std::size_t thread) {
   EventState& state = events_[event];
+  // As in CUDA, a wait before the record that the same thread makes later has nothing to wait for. A record
+  // that only another thread makes, or nobody, is waited for: the first is a race that real programs avoid,
+  // the second a deadlock to be reported.
+  if (!state.recorded && std::find(state.recording_threads.begin(), state.recording_threads.end(), thread) !=
+                             state.recording_threads.end())
+    return no_index;
   if (state.latest == no_index) {
-    // As in CUDA, a wait before the record that the same thread makes later has nothing to wait for. A record
-    // that another thread makes, or nobody, is waited for: the first is a race that real programs avoid, the
-    // second a deadlock to be reported.
-    if (state.recording_thread == thread && !state.recorded_by_other_than_one) return no_index;
     state.latest = new_instance();
     ++instances_[state.latest].references;
   }

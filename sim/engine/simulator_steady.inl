@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulator: finding the step that repeats. Included by engine.cpp.
 //
-// At every boundary of a step of the first thread the whole state of the machine is written down relative to
-// now: what the future depends on, and nothing else (not the memory in use, which no time depends on). Two
-// equal states mean that everything between them repeats for ever. Brent's method finds the repetition with
-// one kept state: it is replaced at boundaries 1, 2, 4, 8, ...
+// At every boundary of a step of the first thread that does anything the whole state of the machine is
+// written down relative to now: what the future depends on, and nothing else (not the memory in use, which no
+// time depends on). Two equal states mean that everything between them repeats for ever. Brent's method finds
+// the repetition with one kept state: it is replaced at boundaries 1, 2, 4, 8, ...
 
 namespace gpusim::engine {
 
@@ -42,7 +42,8 @@ void Simulator<Sink>::step_boundary(std::size_t thread) {
       saved_ = snapshot(step);
     }
   }
-  const bool enough = step >= 16 && instructions_executed_ >= steady_options_->instructions_max;
+  const bool enough = (step >= 16 && instructions_executed_ >= steady_options_->instructions_max) ||
+                      (step >= 2 && now_ > time_max / 4);
   if (enough || step >= steady_options_->steps_max) stop_ = true;
   steady_.warmup_steps = step;
 }
@@ -85,7 +86,7 @@ void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {
     out.add(static_cast<std::int64_t>(thread.phase));
     // The first thread's count is taken before the slowest one's is brought up to date: both stand still
     // here.
-    out.add(program_.threads[i].instructions.empty() ? 0 : thread.step - threads_[0].step);
+    out.add(program_.threads[i].instructions.empty() ? 0 : thread.step - threads_[marker_].step);
     out.add(static_cast<std::int64_t>(thread.pc %
                                       std::max<std::size_t>(1, program_.threads[i].instructions.size())));
     const Picoseconds next = agenda_.time_of(thread_actor(i));

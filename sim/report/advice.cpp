@@ -19,6 +19,8 @@ using engine::IdleCause;
 constexpr double idle_worth_a_look = 0.10;
 /// A change that wins less than this share of the step is called small.
 constexpr double gain_worth_a_change = 0.03;
+/// A variant that is faster by less is not called faster.
+constexpr double gain_worth_saying = 0.01;
 constexpr double mfu_near_the_practical_limit = 0.60;
 
 double ratio(Picoseconds a, Picoseconds b) {
@@ -50,9 +52,10 @@ std::string remedy(IdleCause cause, const Metrics& m) {
              "region.";
     }
     case IdleCause::LaunchLatency:
-      return "The GPU has run dry before the next launch reaches it: keep the host ahead, by fewer "
-             "synchronisations "
-             "or by replaying the work as a CUDA graph.";
+      return fmt::format("The GPU has run dry before the next launch reaches it: keep the host ahead, by {}.",
+                         m.synchronizations > 0
+                             ? "fewer synchronisations or by replaying the work as a CUDA graph"
+                             : "cheaper launches or by replaying the work as a CUDA graph");
     case IdleCause::Synchronization:
       return fmt::format(
           "The host waits for the GPU {} a step and launches nothing meanwhile: remove .item(), print and "
@@ -215,7 +218,9 @@ void say_roofs(std::vector<std::string>& out, const KernelRanking& ranking, bool
   const std::string reached =
       fmt::format("The largest kernel, {} ({} of the busy time), reaches {} of the {} roof", name, time_share,
                   percent_text(*roof), compute ? "compute" : "memory");
-  if (*roof >= 0.75)
+  if (*roof > 1.05)
+    out.push_back(reached + ": no kernel exceeds its roof, check its duration, FLOPs, bytes and dtype.");
+  else if (*roof >= 0.75)
     out.push_back(reached + ": only changing what it computes will help it.");
   else
     out.push_back(reached + ": worth a look in a kernel profiler.");
@@ -255,7 +260,10 @@ std::string advice(const ScenarioReport& report) {
         best_time = time;
       }
     }
-    if (best)
+    if (best && ratio(best_time, m.step_time) > 1 - gain_worth_saying)
+      sentences.push_back(
+          fmt::format("No other variant is faster than {} by 1 % or more.", printable(result.variant)));
+    else if (best)
       sentences.push_back(fmt::format("Of the variants {} is the fastest: {}, {} as {}.",
                                       printable(best->variant), time_text(best_time, m.step_time),
                                       speed_up_text(m.step_time, best_time), printable(result.variant)));

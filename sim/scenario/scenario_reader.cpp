@@ -243,8 +243,9 @@ Scenario trace_scenario(const std::filesystem::path& trace, const ScenarioOption
     quoted += c;
   }
   const std::string text = fmt::format(
-      "name: \"{0}\"\nworkload: {{trace: \"{0}\"}}\nvariants: {{traced: {{}}, cuda_graph: {{cuda_graph: "
-      "full}}}}\n",
+      "name: \"{0}\"\nworkload: {{trace: \"{0}\", host_time: {{factor: auto}}}}\n"
+      "variants: {{unprofiled: {{}}, cuda_graph: {{cuda_graph: full}}, traced: {{workload: {{host_time: "
+      "traced}}}}}}\n",
       quoted);
   return read_scenario_text(text, trace.string(), options);
 }

@@ -34,8 +34,9 @@ Scenario read_scenario(const std::filesystem::path& file, const ScenarioOptions&
 Scenario read_scenario_text(std::string_view text, const std::string& name,
                             const ScenarioOptions& options = {});
 
-/// The question that a bare trace asks: its replay ("traced"), and the same GPU ops as CUDA graphs
-/// ("cuda_graph").
+/// The question that a bare trace asks: its step without what the profiler adds to the host's work
+/// ("unprofiled"), the same GPU ops as CUDA graphs ("cuda_graph"), and the trace as it is ("traced"), to be
+/// held against it.
 /// `--set` works on it as on the file that would say the same.
 Scenario trace_scenario(const std::filesystem::path& trace, const ScenarioOptions& options = {});
 

@@ -176,6 +176,38 @@ TEST_CASE("A wait for an event that nobody records is a deadlock that names both
   CHECK_THROWS_AS(run_steady(b.program, Machine{}), DeadlockError);
 }
 
+TEST_CASE("A thread that records an event itself does not wait for another's record of it", "[engine]") {
+  ProgramBuilder b(2, 2);
+  const Index event = b.event("e");
+  b.wait(event, 0);
+  b.launch(b.op("k", us(5)), us(0), 0);
+  b.record(event, 0);
+  b.thread = 1;
+  b.work(us(50));
+  b.record(event, 1);
+  CHECK(gpusim::engine::run(b.program, Machine{}).totals.counts.kernels == 1);
+}
+
+TEST_CASE("The first thread that does anything marks the steps", "[engine][steady]") {
+  ProgramBuilder b(2, 1);
+  b.thread = 1;
+  b.launch(b.op("k", us(10)), us(2));
+  const Steady steady = run_steady(b.program, Machine{});
+  CHECK(steady.exact);
+  CHECK(steady.period.wall == us(10));
+  CHECK(steady.period.counts.kernels == 1);
+}
+
+TEST_CASE("Time beyond the clock is an error, never a wrapped number", "[engine]") {
+  ProgramBuilder b;
+  const Index k = b.op("k", Picoseconds(std::int64_t{1} << 60));
+  b.launch(k, us(1));
+  CHECK(gpusim::engine::run(b.program, Machine{}).totals.busy.count() == std::int64_t{1} << 60);
+  CHECK_THROWS_AS(gpusim::engine::run(b.program, Machine{}, 1000), TimeLimitError);
+  b.program.ops[k].duration = time_max + Picoseconds(1);
+  CHECK_THROWS_AS(gpusim::engine::run(b.program, Machine{}), TimeLimitError);
+}
+
 TEST_CASE("Two threads that await each other are a deadlock that names both", "[engine]") {
   ProgramBuilder b(2, 1);
   const Index x = b.signal("x"), y = b.signal("y");
