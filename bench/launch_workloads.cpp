@@ -46,7 +46,8 @@ int main(int argc, char** argv) {
 
   unsigned long long sum_end = 0;
   for (const OpRecord& op : timeline.ops) sum_end += static_cast<unsigned long long>(op.end.count() / 1000);
-  const long long host_end = timeline.calls.empty() ? 0 : timeline.calls.back().end.count() / 1000;
+  const long long host_end =
+      timeline.threads[0].call_end.empty() ? 0 : timeline.threads[0].call_end.back().count() / 1000;
   const long long finish = result.last_op_end.count() / 1000;
   const long long busy = result.totals.op_sum.count() / 1000;
   std::printf(

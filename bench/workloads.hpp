@@ -27,9 +27,10 @@ inline engine::Program launches(std::int64_t n, Picoseconds call, bool two) {
   program.names = {"kernel"};
   program.streams = {{"0", 0}, {"1", 0}};
   program.events = {"previous kernel"};
-  program.threads = {{"main", {}}};
+  program.threads = {{"main", {}, {}}};
   const std::vector<std::int64_t> durations = kernel_durations_ns(n);
   program.ops.reserve(durations.size());
+  program.info.reserve(durations.size());
   program.threads[0].instructions.reserve(durations.size() + durations.size() / 5);
   for (std::int64_t i = 0; i < n; ++i) {
     const auto stream = static_cast<std::uint16_t>(two ? i % 2 : 0);
@@ -37,9 +38,8 @@ inline engine::Program launches(std::int64_t n, Picoseconds call, bool two) {
     if (two && i % 10 == 9)
       out.push_back({.call = Call::StreamWait, .attached = true, .stream = stream, .object = 0});
     GpuOp op;
-    op.name = 0;
     op.duration = Picoseconds(durations[static_cast<std::size_t>(i)] * 1000);
-    program.ops.push_back(op);
+    program.add(op, {.name = 0});
     out.push_back({.call = Call::Launch,
                    .stream = stream,
                    .object = static_cast<Index>(i),

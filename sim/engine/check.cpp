@@ -35,12 +35,15 @@ void check_distribution(const Distribution& distribution) {
   for (const Picoseconds choice : distribution.choices) check_duration(choice, of, "");
 }
 
-void check_op(const Program& program, const GpuOp& op, Index index) {
+void check_op(const Program& program, Index index) {
+  const GpuOp& op = program.ops[index];
+  const OpInfo& info = program.info[index];
   const auto of = [&] { return "op " + std::to_string(index); };
-  check_index(op.name, program.names.size(), of, "'s name");
+  check_index(info.name, program.names.size(), of, "'s name");
+  if (info.footprint != no_index) check_index(info.footprint, program.footprints.size(), of, "'s footprint");
   check_duration(op.duration, of, "'s duration");
   check_duration(op.min_period, of, "'s minimum period");
-  check_duration(op.min_period_in_graph, of, "'s minimum period in a CUDA graph");
+  check_duration(info.min_period_in_graph, of, "'s minimum period in a CUDA graph");
   if (op.distribution != no_index)
     check_index(op.distribution, program.distributions.size(), of, "'s distribution");
   if (op.gap_class >= gap_class_limit) refuse(of() + "'s gap class is out of range");
@@ -51,7 +54,9 @@ void check_graph(const Program& program, const CudaGraph& graph, Index index) {
   check_index(graph.name, program.names.size(), of, "'s name");
   if (graph.nodes.empty()) refuse(of() + " has no nodes");
   for (Index i = 0; i < graph.nodes.size(); ++i) {
-    check_index(graph.nodes[i].op, program.ops.size(), of, "'s node's op");
+    const bool is_op = graph.nodes[i].kind == CudaGraph::NodeKind::Op;
+    check_index(graph.nodes[i].op, is_op ? program.ops.size() : program.events.size(), of,
+                is_op ? "'s node's op" : "'s node's event");
     // Only earlier nodes: that is what keeps it free of cycles.
     for (const Index before : graph.nodes[i].after)
       if (before >= i)
@@ -74,16 +79,16 @@ void check_instruction(const Program& program, const HostThread& thread, std::si
   check_duration(instruction.duration, of, "duration");
   check_duration(instruction.latency, of, "latency");
   check_duration(instruction.return_latency, of, "return latency");
-  if (instruction.bytes < 0) refuse(of() + "byte count is negative");
-  if (instruction.name != no_index) check_index(instruction.name, program.names.size(), of, "name");
   const auto stream = [&] { check_index(instruction.stream, program.streams.size(), of, "stream"); };
   const auto event = [&] { check_index(instruction.object, program.events.size(), of, "event"); };
   switch (instruction.call) {
     case Call::Work:
     case Call::Input:
+    case Call::SynchronizeDevice:
+      break;
     case Call::Allocate:
     case Call::Free:
-    case Call::SynchronizeDevice:
+      check_index(instruction.object, program.sizes.size(), of, "byte count");
       break;
     case Call::Launch:
       stream();
@@ -125,6 +130,12 @@ Index Program::intern(const std::string& text) {
   return static_cast<Index>(names.size() - 1);
 }
 
+Index Program::add(const GpuOp& op, const OpInfo& about) {
+  ops.push_back(op);
+  info.push_back(about);
+  return static_cast<Index>(ops.size() - 1);
+}
+
 void check(const Program& program, const Machine& machine) {
   if (machine.launch_queue_depth < 1) refuse("the launch queue depth is below 1");
   if (machine.graph_class >= gap_class_limit) refuse("the machine's CUDA-graph class is out of range");
@@ -137,10 +148,18 @@ void check(const Program& program, const Machine& machine) {
     if (stream.device < 0 || stream.device > 0xffff)
       refuse("stream '" + stream.name + "' has a device out of range");
   for (const Distribution& distribution : program.distributions) check_distribution(distribution);
-  for (Index i = 0; i < program.ops.size(); ++i) check_op(program, program.ops[i], i);
+  for (const std::int64_t size : program.sizes)
+    if (size < 0) refuse("a byte count is negative");
+  if (program.info.size() != program.ops.size()) refuse("ops and their information differ in number");
+  for (Index i = 0; i < program.ops.size(); ++i) check_op(program, i);
   for (Index i = 0; i < program.graphs.size(); ++i) check_graph(program, program.graphs[i], i);
-  for (const HostThread& thread : program.threads)
+  for (const HostThread& thread : program.threads) {
+    for (const Index name : thread.names)
+      if (name != no_index)
+        check_index(
+            name, program.names.size(), [&] { return "thread '" + thread.name + "'"; }, "'s call's name");
     for (std::size_t i = 0; i < thread.instructions.size(); ++i) check_instruction(program, thread, i);
+  }
 }
 
 }  // namespace gpusim::engine

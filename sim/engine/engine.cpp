@@ -16,15 +16,8 @@ namespace {
 class TimelineSink {
  public:
   explicit TimelineSink(Timeline& timeline) : timeline_(timeline) {}
-  Index begin_call(std::uint16_t thread, Index instruction, std::int64_t step, Picoseconds start) {
-    timeline_.calls.push_back({.start = start,
-                               .end = start,
-                               .instruction = instruction,
-                               .step = static_cast<std::uint32_t>(step),
-                               .thread = thread});
-    return static_cast<Index>(timeline_.calls.size() - 1);
-  }
-  void end_call(Index call, Picoseconds end) { timeline_.calls[call].end = end; }
+  void begin_step(std::size_t thread, Picoseconds at) { timeline_.threads[thread].step_start.push_back(at); }
+  void end_call(std::size_t thread, Picoseconds end) { timeline_.threads[thread].call_end.push_back(end); }
   void op(const OpRecord& record) { timeline_.ops.push_back(record); }
   void memory(Picoseconds at, std::int64_t bytes) { timeline_.memory.push_back({at, bytes}); }
 
@@ -229,18 +222,20 @@ namespace {
 /// Room for all that will happen: growing by doubling would move, and first touch, everything twice. Up to a
 /// limit that is far above what anybody looks at, so that a wrong number of steps does not take the memory of
 /// the machine.
-void reserve(Timeline& timeline, const Program& program, std::int64_t steps) {
-  constexpr double records_max = 1e7;
-  double calls = 0;
+void prepare(Timeline& timeline, const Program& program, std::int64_t steps) {
+  constexpr double records_max = 1e8;
   double ops = 0;
-  for (const HostThread& thread : program.threads) {
-    calls += static_cast<double>(thread.instructions.size());
-    for (const Instruction& in : thread.instructions) {
+  timeline.threads.resize(program.threads.size());
+  for (std::size_t t = 0; t < program.threads.size(); ++t) {
+    const std::vector<Instruction>& instructions = program.threads[t].instructions;
+    timeline.threads[t].per_step = instructions.size();
+    timeline.threads[t].call_end.reserve(static_cast<std::size_t>(
+        std::min(records_max, static_cast<double>(instructions.size()) * static_cast<double>(steps))));
+    for (const Instruction& in : instructions) {
       if (in.call == Call::Launch) ops += 1;
       if (in.call == Call::LaunchGraph) ops += static_cast<double>(program.graphs[in.object].nodes.size());
     }
   }
-  timeline.calls.reserve(static_cast<std::size_t>(std::min(records_max, calls * static_cast<double>(steps))));
   timeline.ops.reserve(static_cast<std::size_t>(std::min(records_max, ops * static_cast<double>(steps))));
 }
 
@@ -314,7 +309,7 @@ Run run(const Program& program, const Machine& machine, std::int64_t steps, Time
     return Simulator<NullSink>(program, machine, sink).run(steps);
   }
   *timeline = Timeline{};
-  reserve(*timeline, program, steps);
+  prepare(*timeline, program, steps);
   TimelineSink sink(*timeline);
   return Simulator<TimelineSink>(program, machine, sink).run(steps);
 }

@@ -18,22 +18,14 @@ void schedule_graph(const Program& program, const Machine& machine, const CudaGr
                                   ? machine.graph_gap[previous.gap_class][op.gap_class]
                                   : op.gap_before;
       const ScheduledNode& scheduled = result[before];
-      start = std::max(
-          {start, scheduled.start, scheduled.end + gap, scheduled.start + previous.min_period_in_graph});
+      start = std::max({start, scheduled.start, scheduled.end + gap,
+                        scheduled.start + program.info[graph.nodes[before].op].min_period_in_graph});
     }
-    result[i] = {.start = start, .end = start + duration(i), .node = i, .lane = 0};
+    result[i] = {.start = start, .end = start + duration(i), .node = i};
     if (result[i].end > time_max) throw TimeLimitError("a CUDA graph takes more than 26 days (time_max)");
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const ScheduledNode& a, const ScheduledNode& b) { return a.start < b.start; });
-  std::vector<Picoseconds> lane_free;
-  for (ScheduledNode& node : result) {
-    auto lane = std::find_if(lane_free.begin(), lane_free.end(),
-                             [&](Picoseconds free) { return free <= node.start; });
-    if (lane == lane_free.end()) lane = lane_free.insert(lane, Picoseconds(0));
-    *lane = node.end;
-    node.lane = static_cast<std::uint16_t>(std::min<std::ptrdiff_t>(lane - lane_free.begin(), 0xffff));
-  }
 }
 
 }  // namespace gpusim::engine

@@ -13,8 +13,6 @@ struct ScheduledNode {
   Picoseconds start{0};
   Picoseconds end{0};
   Index node = no_index;
-  std::uint16_t lane =
-      0;  ///< Lowest lane that is free at the start: a chain uses one, a graph as many as it is wide.
 };
 
 /// The nodes in order of start (ties: order of the nodes). A node starts when all it waits for have ended,

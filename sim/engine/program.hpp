@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/engine/distribution.hpp"
+#include "sim/engine/footprint.hpp"
 #include "sim/engine/time.hpp"
 
 namespace gpusim::engine {
@@ -47,8 +48,10 @@ enum class OpKind : std::uint8_t { Kernel, Memcpy, Memset };
 
 /// Hardware queue that a copy occupies while it runs; copies on one engine run one at a time, first come
 /// first served. Kernels and memsets use none.
-enum class CopyEngine : std::uint8_t { None, HostToDevice, DeviceToHost, DeviceToDevice };
-inline constexpr int copy_engine_count = 4;
+/// A peer copy occupies the outgoing side of its stream's device and the incoming side of the device it goes
+/// to.
+enum class CopyEngine : std::uint8_t { None, HostToDevice, DeviceToHost, DeviceToDevice, Peer };
+inline constexpr int copy_engine_count = 5;
 
 /// Which row and column of the machine's gap tables an op uses. The engine only indexes with it.
 using GapClass = std::uint8_t;
@@ -57,19 +60,28 @@ inline constexpr int gap_class_limit = 8;
 /// Marks GpuOp::gap_before as "take it from the machine's table".
 inline constexpr Picoseconds gap_from_table = Picoseconds::min();
 
-/// One GPU op: a kernel, a copy or a memset. Durations are those a profiler would show.
+/// One GPU op: a kernel, a copy or a memset. Durations are those a profiler would show. What the event loop
+/// reads at every execution is here, in half a cache line; the rest is in OpInfo.
 struct GpuOp {
-  Index name = no_index;               ///< Into Program::names.
-  Picoseconds duration{0};             ///< Ignored where `distribution` is set.
-  Index distribution = no_index;       ///< Into Program::distributions: drawn anew at each execution.
-  Picoseconds min_period{0};           ///< Least time from this op's start to the next one's, in a stream.
-  Picoseconds min_period_in_graph{0};  ///< The same inside a CUDA graph.
+  Picoseconds duration{0};    ///< Ignored where `distribution` is set.
+  Picoseconds min_period{0};  ///< Least time from this op's start to the next one's, in a stream.
   Picoseconds gap_before =
       gap_from_table;  ///< From the end of the previous op of the stream; overrides the table. Of the first
                        ///< node of a CUDA graph: from the end of what ran before the graph.
+  Index distribution = no_index;  ///< Into Program::distributions: drawn anew at each execution.
   GapClass gap_class = 0;
   OpKind kind = OpKind::Kernel;
   CopyEngine copy_engine = CopyEngine::None;
+  std::uint8_t peer = 0;  ///< CopyEngine::Peer: the device that the copy goes to.
+};
+static_assert(sizeof(GpuOp) == 32);
+
+/// What else is known about an op: read when a CUDA graph is laid out, when kernels share a GPU, and by
+/// reports.
+struct OpInfo {
+  Index name = no_index;               ///< Into Program::names.
+  Index footprint = no_index;          ///< Into Program::footprints; no_index: shares nothing with others.
+  Picoseconds min_period_in_graph{0};  ///< GpuOp::min_period inside a CUDA graph.
   std::int64_t bytes = 0;  ///< Moved by a copy or memset, or read and written by a kernel; 0 where unknown.
   double flops = 0;        ///< Floating-point operations of a kernel; 0 where unknown.
 };
@@ -78,9 +90,16 @@ struct GpuOp {
 /// for; a node starts when all of `after` have ended plus the gap. Nodes without `after` start with the
 /// graph.
 struct CudaGraph {
+  enum class NodeKind : std::uint8_t {
+    Op,      ///< A kernel, a copy or a memset.
+    Record,  ///< Records an event when all of `after` have ended.
+    Wait,    ///< Ends when all of `after` have and the event has fired that was recorded last when the graph
+           ///< was launched.
+  };
   struct Node {
-    Index op = no_index;
+    Index op = no_index;       ///< Into Program::ops; Record, Wait: into Program::events.
     std::vector<Index> after;  ///< Earlier positions in `nodes`.
+    NodeKind kind = NodeKind::Op;
   };
   Index name = no_index;
   std::vector<Node> nodes;
@@ -102,7 +121,7 @@ enum class Call : std::uint8_t {
   SynchronizeStream,  ///< Blocks until all that was put into `stream` so far has ended.
   SynchronizeEvent,   ///< Blocks until the latest record of event `object` called so far has fired.
   SynchronizeDevice,  ///< Blocks until all streams of device `object` have ended.
-  Allocate,           ///< Takes `bytes` of device memory at the end of the call.
+  Allocate,           ///< Takes Program::sizes[object] bytes of device memory at the end of the call.
   Free,               ///< Gives them back.
   Signal,             ///< Adds one to signal `object`.
   Await,              ///< Blocks until signal `object` is at least one, and takes one.
@@ -110,10 +129,10 @@ enum class Call : std::uint8_t {
 
 struct Instruction {
   Call call = Call::Work;
-  bool blocking = false;
+  bool blocking : 1 = false;
   /// StreamWait: rides on the next launch into the stream instead of taking a place in the launch queue of
   /// its own; the place is freed when the stream takes the launch, before the wait.
-  bool attached = false;
+  bool attached : 1 = false;
   std::uint16_t stream = 0;
   Index object = no_index;
   Picoseconds duration{0};
@@ -121,25 +140,44 @@ struct Instruction {
   Picoseconds latency{0};
   /// Synchronisations, blocking launches: from the completion waited for until the call returns.
   Picoseconds return_latency{0};
-  std::int64_t bytes = 0;  ///< Allocate, Free.
-  Index name = no_index;   ///< What people see on the host row; no_index: the call's own name.
 };
+static_assert(sizeof(Instruction) == 32);
 
 struct HostThread {
   std::string name;
   std::vector<Instruction> instructions;  ///< Of one step.
+  /// What people see on the host row, by instruction; no_index, or a list that is shorter: the call's own
+  /// name.
+  std::vector<Index> names;
+
+  Index name_of(std::size_t instruction) const {
+    return instruction < names.size() ? names[instruction] : no_index;
+  }
+  void add(const Instruction& instruction, Index shown = no_index) {
+    if (shown != no_index) {
+      names.resize(instructions.size(), no_index);
+      names.push_back(shown);
+    }
+    instructions.push_back(instruction);
+  }
 };
 
 struct Program {
   std::vector<std::string> names;
   std::vector<GpuOp> ops;
+  std::vector<OpInfo> info;  ///< Of each op.
+  std::vector<Footprint> footprints;
   std::vector<CudaGraph> graphs;
   std::vector<Stream> streams;
   std::vector<std::string> events;   ///< Their names.
   std::vector<std::string> signals;  ///< Their names.
   std::vector<HostThread> threads;   ///< The first one marks the steps.
   std::vector<Distribution> distributions;
+  std::vector<std::int64_t> sizes;  ///< Bytes that Allocate and Free name.
   std::uint64_t seed = 0;
+
+  /// Adds an op; gives its index.
+  Index add(const GpuOp& op, const OpInfo& about);
 
   /// Index of `name`, added if new. Linear in the number of names: for builders that know theirs, keep the
   /// index.
@@ -160,6 +198,8 @@ struct Machine {
   GapClass graph_class = 0;
   /// From the firing of an event until an op that waited for it starts.
   Picoseconds event_latency{0};
+  /// How kernels of several streams share a device; all devices are alike.
+  SharingMachine sharing;
 };
 
 /// Throws ProgramError naming the first thing that is wrong.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/result.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace gpusim::engine {
@@ -43,6 +44,77 @@ Totals operator-(Totals a, const Totals& b) {
   a.counts.cuda_graph_launches -= b.counts.cuda_graph_launches;
   a.counts.synchronizations -= b.counts.synchronizations;
   return a;
+}
+
+CallRecord Timeline::call(Index number) const {
+  const std::size_t t = number % threads.size();
+  const std::size_t executed = number / threads.size();
+  const Thread& thread = threads[t];
+  const std::size_t step = executed / thread.per_step;
+  const std::size_t instruction = executed % thread.per_step;
+  return {.start = instruction == 0 ? thread.step_start[step] : thread.call_end[executed - 1],
+          .end = thread.call_end[executed],
+          .instruction = static_cast<Index>(instruction),
+          .step = static_cast<std::uint32_t>(step),
+          .thread = static_cast<std::uint16_t>(t)};
+}
+
+std::vector<Index> Timeline::calls_in_order() const {
+  std::vector<std::size_t> next(threads.size(), 0);
+  std::vector<Picoseconds> start(threads.size());
+  std::size_t total = 0;
+  for (std::size_t t = 0; t < threads.size(); ++t) {
+    total += threads[t].call_end.size();
+    if (!threads[t].call_end.empty()) start[t] = threads[t].step_start[0];
+  }
+  std::vector<Index> order;
+  order.reserve(total);
+  while (order.size() < total) {
+    std::size_t first = threads.size();
+    for (std::size_t t = 0; t < threads.size(); ++t)
+      if (next[t] < threads[t].call_end.size() && (first == threads.size() || start[t] < start[first]))
+        first = t;
+    order.push_back(call_number(first, next[first]));
+    if (++next[first] < threads[first].call_end.size())
+      start[first] = call(call_number(first, next[first])).start;
+  }
+  return order;
+}
+
+std::size_t Timeline::call_limit() const {
+  std::size_t most = 0;
+  for (const Thread& thread : threads) most = std::max(most, thread.call_end.size());
+  return most * threads.size();
+}
+
+const Instruction& instruction_of(const Program& program, const CallRecord& call) {
+  return program.threads[call.thread].instructions[call.instruction];
+}
+
+const Instruction& launch_of(const Program& program, const Timeline& timeline, const OpRecord& record) {
+  const std::size_t thread = record.call % timeline.threads.size();
+  const std::size_t executed = record.call / timeline.threads.size();
+  const std::vector<Instruction>& instructions = program.threads[thread].instructions;
+  return instructions[executed % instructions.size()];
+}
+
+Index op_of(const Program& program, const Timeline& timeline, const OpRecord& record) {
+  const Instruction& launch = launch_of(program, timeline, record);
+  return record.node == no_index ? launch.object : program.graphs[launch.object].nodes[record.node].op;
+}
+
+std::vector<std::uint16_t> lanes(const Program& program, const Timeline& timeline) {
+  std::vector<std::uint16_t> result;
+  result.reserve(timeline.ops.size());
+  std::vector<std::vector<Picoseconds>> free_at(program.streams.size());
+  for (const OpRecord& record : timeline.ops) {
+    std::vector<Picoseconds>& free = free_at[launch_of(program, timeline, record).stream];
+    auto lane = std::find_if(free.begin(), free.end(), [&](Picoseconds at) { return at <= record.start; });
+    if (lane == free.end()) lane = free.insert(lane, Picoseconds(0));
+    *lane = record.end;
+    result.push_back(static_cast<std::uint16_t>(std::min<std::ptrdiff_t>(lane - free.begin(), 0xffff)));
+  }
+  return result;
 }
 
 }  // namespace gpusim::engine

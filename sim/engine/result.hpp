@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/large_vector.hpp"
 #include "sim/engine/program.hpp"
 
 namespace gpusim::engine {
@@ -72,17 +73,14 @@ struct Steady {
   std::int64_t peak_bytes = 0;
 };
 
-/// One GPU op as it ran. 32 bytes.
+/// One GPU op as it ran. With the end of its launch call, 32 bytes a kernel.
 struct OpRecord {
   Picoseconds start{0};
   Picoseconds end{0};
-  Index op = no_index;    ///< Into Program::ops.
-  Index call = no_index;  ///< Into Timeline::calls: the launch; its index is the correlation id.
+  Index call = no_index;  ///< The launch: see Timeline::call. Serves as correlation id.
   Index node = no_index;  ///< Node of the CUDA graph, or no_index.
-  std::uint16_t stream = 0;
-  std::uint16_t lane =
-      0;  ///< Row below the stream's for ops that overlap others of their stream (graph branches).
 };
+static_assert(sizeof(OpRecord) == 24);
 
 /// One host instruction as it ran.
 struct CallRecord {
@@ -98,10 +96,36 @@ struct MemoryRecord {
   std::int64_t bytes = 0;  ///< Allocated from `at` on.
 };
 
+/// What happened. Compact, since long runs are written at memory speed: a thread does one thing after the
+/// other, so the ends of its calls tell their starts, and an op is told by its launch.
 struct Timeline {
-  std::vector<OpRecord> ops;      ///< In order of start.
-  std::vector<CallRecord> calls;  ///< In order of start.
+  struct Thread {
+    LargeVector<Picoseconds> call_end;    ///< Of each executed instruction, in order.
+    std::vector<Picoseconds> step_start;  ///< Of each step begun.
+    std::size_t per_step = 0;             ///< Instructions of a step.
+  };
+  LargeVector<OpRecord> ops;  ///< In order of start; at equal times by stream.
+  std::vector<Thread> threads;
   std::vector<MemoryRecord> memory;
+
+  /// Calls are numbered through all threads: the k-th executed instruction of thread t is k * threads + t.
+  Index call_number(std::size_t thread, std::size_t executed) const {
+    return static_cast<Index>(executed * threads.size() + thread);
+  }
+  CallRecord call(Index number) const;
+  /// All calls, in order of start; at equal times by thread.
+  std::vector<Index> calls_in_order() const;
+  /// Above every call number.
+  std::size_t call_limit() const;
 };
+
+const Instruction& instruction_of(const Program& program, const CallRecord& call);
+/// The launch that `record` came from.
+const Instruction& launch_of(const Program& program, const Timeline& timeline, const OpRecord& record);
+/// Index of the op, into Program::ops.
+Index op_of(const Program& program, const Timeline& timeline, const OpRecord& record);
+/// Rows for ops that overlap others of their stream (branches of a CUDA graph, programmatic launches): of
+/// each record, the lowest row of its stream that is free at its start.
+std::vector<std::uint16_t> lanes(const Program& program, const Timeline& timeline);
 
 }  // namespace gpusim::engine

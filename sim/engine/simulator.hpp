@@ -20,8 +20,8 @@ namespace gpusim::engine {
 
 /// Keeps nothing.
 struct NullSink {
-  Index begin_call(std::uint16_t, Index, std::int64_t, Picoseconds) { return no_index; }
-  void end_call(Index, Picoseconds) {}
+  void begin_step(std::size_t, Picoseconds) {}
+  void end_call(std::size_t, Picoseconds) {}
   void op(const OpRecord&) {}
   void memory(Picoseconds, std::int64_t) {}
 };
@@ -93,7 +93,6 @@ class Simulator {
     // The last op, for gaps and periods.
     bool has_last = false;
     GapClass last_class = 0;
-    std::uint16_t last_lane = 0;
     Picoseconds last_start{0};
     Picoseconds last_end{0};
     Picoseconds last_min_period{0};
@@ -133,7 +132,7 @@ class Simulator {
     std::size_t pc = 0;
     std::int64_t step = 0;
     ThreadPhase phase = ThreadPhase::Ready;
-    Index call = no_index;
+    std::uint64_t executed = 0;  ///< Instructions.
     Picoseconds call_start{0};
     Picoseconds blocked_since{0};
     Picoseconds completion{0};  ///< Of what it waits for, so far.

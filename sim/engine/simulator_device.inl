@@ -145,18 +145,9 @@ void Simulator<Sink>::start_op(StreamState& stream, std::size_t index, Picosecon
   attribute_start(stream, entry);
   account(now_, end);
   count_op(op.kind);
-  const bool overlaps = stream.has_last && now_ < stream.last_end;
-  const auto lane = static_cast<std::uint16_t>(overlaps ? 1 - std::min<int>(stream.last_lane, 1) : 0);
-  sink_.op({.start = now_,
-            .end = end,
-            .op = entry.object,
-            .call = entry.call,
-            .node = no_index,
-            .stream = static_cast<std::uint16_t>(index),
-            .lane = lane});
+  sink_.op({.start = now_, .end = end, .call = entry.call, .node = no_index});
   stream.has_last = true;
   stream.last_class = op.gap_class;
-  stream.last_lane = lane;
   stream.last_start = now_;
   stream.last_end = std::max(stream.last_end, end);
   stream.last_min_period = op.min_period;
@@ -199,13 +190,7 @@ void Simulator<Sink>::start_node(StreamState& stream, std::size_t index) {
   }
   account(now_, end);
   count_op(program_.ops[op_index].kind);
-  sink_.op({.start = now_,
-            .end = end,
-            .op = op_index,
-            .call = entry.call,
-            .node = scheduled.node,
-            .stream = static_cast<std::uint16_t>(index),
-            .lane = scheduled.lane});
+  sink_.op({.start = now_, .end = end, .call = entry.call, .node = scheduled.node});
   stream.all_end = std::max(stream.all_end, end);
   stream.last_end = std::max(stream.last_end, end);
   if (++stream.next_node < stream.schedule->size()) {
@@ -215,7 +200,6 @@ void Simulator<Sink>::start_node(StreamState& stream, std::size_t index) {
   stream.in_graph = false;
   stream.has_last = true;
   stream.last_class = machine_.graph_class;
-  stream.last_lane = 0;
   stream.last_start = stream.graph_start;
   stream.last_min_period = Picoseconds(0);
   finish_entry(stream);

@@ -38,7 +38,8 @@ void Simulator<Sink>::run_thread(std::size_t thread) {
         call_done(other, now_);
       }
     } else {
-      allocated_ += instruction->call == Call::Allocate ? instruction->bytes : -instruction->bytes;
+      allocated_ += instruction->call == Call::Allocate ? program_.sizes[instruction->object]
+                                                        : -program_.sizes[instruction->object];
       peak_ = std::max(peak_, allocated_);
       sink_.memory(now_, allocated_);
     }
@@ -77,8 +78,7 @@ bool Simulator<Sink>::execute(std::size_t thread) {
   const Instruction& instruction = instructions[state.pc];
   ++instructions_executed_;
   state.call_start = now_;
-  state.call =
-      sink_.begin_call(static_cast<std::uint16_t>(thread), static_cast<Index>(state.pc), state.step, now_);
+  if (state.pc == 0) sink_.begin_step(thread, now_);
   totals_.host_work += instruction.duration;
   const Picoseconds end = now_ + instruction.duration;
   switch (instruction.call) {
@@ -201,7 +201,8 @@ template <class Sink>
 void Simulator<Sink>::call_done(std::size_t thread, Picoseconds end) {
   ThreadState& state = threads_[thread];
   if (state.phase == ThreadPhase::Awaiting) end = std::max(end, state.blocked_since);
-  sink_.end_call(state.call, end);
+  sink_.end_call(thread, end);
+  ++state.executed;
   ++state.pc;
   state.phase = ThreadPhase::Ready;
   set_thread(thread, end);
@@ -235,7 +236,7 @@ void Simulator<Sink>::insert(std::size_t thread, const Instruction& instruction,
   Entry entry;
   entry.object = instruction.object;
   entry.instruction = static_cast<Index>(state.pc);
-  entry.call = state.call;
+  entry.call = static_cast<Index>(state.executed * threads_.size() + thread);
   entry.step = state.step;
   entry.origin = {.arrival = arrival, .call_end = call_end, .thread = static_cast<std::uint16_t>(thread)};
   bool nothing_to_wait_for = false;

@@ -104,7 +104,7 @@ class Builder {
       distribution_mean_.push_back(mean(d));
     }
     for (const ThreadItems& thread : workload.threads) {
-      program.threads.push_back({thread.name, {}});
+      program.threads.push_back({thread.name, {}, {}});
       emit(thread.items);
     }
     if (serial_time_ > static_cast<double>(step_time_max.count()))
@@ -166,8 +166,7 @@ class Builder {
       if (!item.launch.call && launch_.cuda_graph.replay_work > Picoseconds(0)) {
         Instruction work;
         work.duration = launch_.cuda_graph.replay_work;
-        work.name = name("CUDA graph replay");
-        push(work);
+        push(work, name("CUDA graph replay"));
       }
       Instruction instruction;
       instruction.call = Call::LaunchGraph;
@@ -186,8 +185,8 @@ class Builder {
     Instruction instruction;
     instruction.call = item.input ? Call::Input : Call::Work;
     instruction.duration = item.duration;
-    if (!item.name.empty()) instruction.name = name(item.name);
-    for (std::int64_t i = 0; i < item.repeat; ++i) push(instruction);
+    const Index shown = item.name.empty() ? engine::no_index : name(item.name);
+    for (std::int64_t i = 0; i < item.repeat; ++i) push(instruction, shown);
   }
 
   void emit(const RecordItem& item) {
@@ -228,9 +227,11 @@ class Builder {
   void push_memory(Call call, const std::string& what, Bytes bytes) {
     Instruction instruction;
     instruction.call = call;
-    instruction.bytes = bytes.value();
-    instruction.name = name(what);
-    push(instruction);
+    const auto [known, added] =
+        size_index_.emplace(bytes.value(), static_cast<Index>(result_.program.sizes.size()));
+    if (added) result_.program.sizes.push_back(bytes.value());
+    instruction.object = known->second;
+    push(instruction, name(what));
   }
 
   void push_signal(Call call, const std::string& signal) {
@@ -272,10 +273,12 @@ class Builder {
     return push(instruction);
   }
 
-  Instruction& push(const Instruction& instruction) {
+  Instruction& push(const Instruction& instruction, Index shown = engine::no_index) {
     serial_time_ += static_cast<double>(
         (instruction.duration + instruction.latency + instruction.return_latency).count());
-    return result_.program.threads.back().instructions.emplace_back(instruction);
+    engine::HostThread& thread = result_.program.threads.back();
+    thread.add(instruction, shown);
+    return thread.instructions.back();
   }
 
   double expected_time(Index op) const {
@@ -288,23 +291,24 @@ class Builder {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
-    op.name = name(item.name);
     op.min_period = min_period(launch_, item.blocks);
-    op.min_period_in_graph = graph_min_period(launch_, item.blocks);
-    op.bytes = item.bytes.value();
-    op.flops = item.flops.value();
+    engine::OpInfo info;
+    info.name = name(item.name);
+    info.min_period_in_graph = graph_min_period(launch_, item.blocks);
+    info.bytes = item.bytes.value();
+    info.flops = item.flops.value();
     const auto classify = [&](Picoseconds duration) {
       return static_cast<engine::GapClass>(gap_class(LaunchedOp::Kernel, duration, item.programmatic));
     };
     if (item.duration.in_turn.empty()) {
       op.distribution = distribution_index_.at(item.duration.distribution);
       op.gap_class = classify(distribution_mean_[op.distribution]);
-      ops.push_back(add(op));
+      ops.push_back(result_.program.add(op, info));
     }
     for (const Picoseconds duration : item.duration.in_turn) {
       op.duration = duration;
       op.gap_class = classify(duration);
-      ops.push_back(add(op));
+      ops.push_back(result_.program.add(op, info));
     }
     return ops;
   }
@@ -313,9 +317,10 @@ class Builder {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
-    op.name = name(item.name.empty() ? std::string(direction_name(item.direction)) : item.name);
+    engine::OpInfo info;
+    info.name = name(item.name.empty() ? std::string(direction_name(item.direction)) : item.name);
+    info.bytes = item.bytes.value();
     op.kind = engine::OpKind::Memcpy;
-    op.bytes = item.bytes.value();
     LaunchedOp kind = LaunchedOp::HostCopy;
     switch (item.direction) {
       case CopyDirection::HostToDevice:
@@ -333,7 +338,7 @@ class Builder {
         break;
     }
     op.gap_class = static_cast<engine::GapClass>(gap_class(kind, op.duration));
-    ops.push_back(add(op));
+    ops.push_back(result_.program.add(op, info));
     return ops;
   }
 
@@ -341,14 +346,15 @@ class Builder {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
-    op.name = name(item.name);
+    engine::OpInfo info;
+    info.name = name(item.name);
+    info.bytes = item.bytes.value();
     op.kind = engine::OpKind::Memset;
-    op.bytes = item.bytes.value();
     op.duration = item.duration
                       ? *item.duration
                       : hardware_->copy.latency + transfer_time(item.bytes, hardware_->memory.bandwidth);
     op.gap_class = static_cast<engine::GapClass>(gap_class(LaunchedOp::Memset, op.duration));
-    ops.push_back(add(op));
+    ops.push_back(result_.program.add(op, info));
     return ops;
   }
 
@@ -367,17 +373,12 @@ class Builder {
           node.op);
       for (std::int64_t k = 0; k < repeat; ++k) {
         const Index op = ops[static_cast<std::size_t>(k) % ops.size()];
-        graph.nodes.push_back({op, std::move(after)});
+        graph.nodes.push_back({op, std::move(after), engine::CudaGraph::NodeKind::Op});
         after = {static_cast<Index>(graph.nodes.size() - 1)};
       }
       last_of[i] = static_cast<Index>(graph.nodes.size() - 1);
     }
     return graph;
-  }
-
-  Index add(const engine::GpuOp& op) {
-    result_.program.ops.push_back(op);
-    return static_cast<Index>(result_.program.ops.size() - 1);
   }
 
   Index name(const std::string& text) { return names_.find(text, result_.program.names); }
@@ -396,6 +397,7 @@ class Builder {
   Table names_;
   Table events_;
   Table signals_;
+  std::map<std::int64_t, Index> size_index_;
   std::map<std::string, std::uint16_t> stream_index_;
   std::map<std::string, Index> distribution_index_;
   std::vector<Picoseconds> distribution_mean_;

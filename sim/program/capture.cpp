@@ -16,6 +16,7 @@ namespace {
 using engine::Call;
 using engine::Index;
 using engine::Instruction;
+using NodeKind = engine::CudaGraph::NodeKind;
 using engine::no_index;
 
 using NodeSet = std::vector<Index>;  ///< Sorted, without duplicates.
@@ -61,8 +62,10 @@ std::vector<InstructionPlace> call_order(const engine::Program& program, const e
   }
   engine::Timeline timeline;
   engine::run(program, machine, 1, &timeline);
-  order.reserve(timeline.calls.size());
-  for (const engine::CallRecord& call : timeline.calls) order.push_back({call.thread, call.instruction});
+  for (const Index number : timeline.calls_in_order()) {
+    const engine::CallRecord call = timeline.call(number);
+    order.push_back({call.thread, call.instruction});
+  }
   return order;
 }
 
@@ -82,6 +85,9 @@ class Capture {
     engine::Program& out = result_.program;
     out.names = in_.names;
     out.ops = in_.ops;
+    out.info = in_.info;
+    out.footprints = in_.footprints;
+    out.sizes = in_.sizes;
     out.streams = in_.streams;
     out.events = in_.events;
     out.signals = in_.signals;
@@ -89,7 +95,7 @@ class Capture {
     out.seed = in_.seed;
     // Graphs of kept threads keep their indices; those taken apart stay unused in the table.
     out.graphs = in_.graphs;
-    for (const engine::HostThread& thread : in_.threads) out.threads.push_back({thread.name, {}});
+    for (const engine::HostThread& thread : in_.threads) out.threads.push_back({thread.name, {}, {}});
 
     std::size_t stretch = 0;
     for (std::size_t at = 0; at < order_.size(); ++at) {
@@ -102,6 +108,12 @@ class Capture {
   }
 
  private:
+  /// An instruction and what people see of it.
+  struct Shown {
+    Instruction instruction;
+    Index name = no_index;
+  };
+
   /// Positions [begin, end) of order_ without a blocking call and with at least one launch.
   struct Stretch {
     std::size_t begin = 0;
@@ -110,8 +122,8 @@ class Capture {
     std::size_t last_launch = 0;
     std::vector<bool> launching_thread;
     Index graph = no_index;
-    std::vector<Instruction> before;  ///< Waits for events from outside.
-    std::vector<Instruction> after;   ///< Records of events for the outside.
+    std::vector<Shown> before;  ///< Waits for events from outside.
+    std::vector<Shown> after;   ///< Records of events for the outside.
   };
 
   const Instruction& at(std::size_t position) const {
@@ -165,7 +177,7 @@ class Capture {
   }
 
   std::string name_of(const Instruction& instruction) const {
-    const Index name = instruction.call == Call::Launch ? in_.ops[instruction.object].name
+    const Index name = instruction.call == Call::Launch ? in_.info[instruction.object].name
                                                         : in_.graphs[instruction.object].name;
     return name == no_index ? std::string() : in_.names[name];
   }
@@ -221,10 +233,9 @@ class Capture {
   Index without_gap(Index op) {
     if (in_.ops[op].gap_before == engine::gap_from_table) return op;
     if (cleared_op_[op] == no_index) {
-      cleared_op_[op] = static_cast<Index>(result_.program.ops.size());
       engine::GpuOp cleared = in_.ops[op];
       cleared.gap_before = engine::gap_from_table;
-      result_.program.ops.push_back(cleared);
+      cleared_op_[op] = result_.program.add(cleared, in_.info[op]);
     }
     return cleared_op_[op];
   }
@@ -234,15 +245,16 @@ class Capture {
     std::map<std::uint16_t, NodeSet> tail;  ///< By stream: what the next op of the stream waits for.
     std::map<Index, NodeSet> events;        ///< Recorded in this stretch.
     std::set<Index> external_waits;
-    std::map<Index, Instruction> external_records;  ///< The last record of each event.
+    std::map<Index, Shown> external_records;  ///< The last record of each event.
 
     for (std::size_t i = stretch.begin; i <= stretch.last; ++i) {
       if (kept(i)) continue;
       const Instruction& instruction = at(i);
+      const Index shown = in_.threads[order_[i].thread].name_of(order_[i].instruction);
       NodeSet& front = tail[instruction.stream];
       switch (instruction.call) {
         case Call::Launch:
-          graph.nodes.push_back({without_gap(instruction.object), front});
+          graph.nodes.push_back({without_gap(instruction.object), front, NodeKind::Op});
           front = {static_cast<Index>(graph.nodes.size() - 1)};
           break;
         case Call::LaunchGraph:
@@ -250,15 +262,15 @@ class Capture {
           break;
         case Call::Record:
           events[instruction.object] = front;
-          if (used_outside_[instruction.object]) external_records[instruction.object] = instruction;
+          if (used_outside_[instruction.object]) external_records[instruction.object] = {instruction, shown};
           break;
         case Call::StreamWait: {
           const auto known = events.find(instruction.object);
           if (known != events.end()) {
             front = united(front, known->second);
           } else if (external_waits.insert(instruction.object).second) {
-            stretch.before.push_back(instruction);
-            stretch.before.back().stream = *origin_;
+            stretch.before.push_back({instruction, shown});
+            stretch.before.back().instruction.stream = *origin_;
           }
           break;
         }
@@ -266,9 +278,9 @@ class Capture {
           break;
       }
     }
-    for (auto& [event, instruction] : external_records) {
-      instruction.stream = *origin_;
-      stretch.after.push_back(instruction);
+    for (auto& [event, record] : external_records) {
+      record.instruction.stream = *origin_;
+      stretch.after.push_back(record);
     }
     graph.name = name(stretches_.size() == 1 ? std::string("captured step")
                                              : fmt::format("captured part {}", result_.graphs + 1));
@@ -292,7 +304,7 @@ class Capture {
         }
         std::sort(after.begin(), after.end());
       }
-      graph.nodes.push_back({node.op, std::move(after)});
+      graph.nodes.push_back({node.op, std::move(after), node.kind});
     }
     front.clear();
     for (Index i = 0; i < is_sink.size(); ++i)
@@ -301,14 +313,15 @@ class Capture {
 
   void emit(std::size_t position, const Stretch* stretch) {
     const InstructionPlace place = order_[position];
-    std::vector<Instruction>& out = result_.program.threads[place.thread].instructions;
-    Instruction instruction = at(position);
+    engine::HostThread& out = result_.program.threads[place.thread];
+    const Instruction& instruction = at(position);
+    const Index shown = in_.threads[place.thread].name_of(place.instruction);
     if (kept(position)) {
-      out.push_back(instruction);
+      out.add(instruction, shown);
       return;
     }
     if (stretch == nullptr) {
-      keep_outside(instruction, out);
+      keep_outside(instruction, shown, out);
       return;
     }
     switch (instruction.call) {
@@ -327,11 +340,11 @@ class Capture {
       default:
         break;
     }
-    out.push_back(instruction);
+    out.add(instruction, shown);
   }
 
   /// Everything recorded runs in one stream now: what is not recorded has to find it there.
-  void keep_outside(Instruction instruction, std::vector<Instruction>& out) {
+  void keep_outside(Instruction instruction, Index shown, engine::HostThread& out) {
     const bool moved =
         origin_ && instruction.stream != *origin_ && captured_streams_.count(instruction.stream) != 0;
     if (moved && instruction.call == Call::SynchronizeStream) instruction.stream = *origin_;
@@ -346,22 +359,21 @@ class Capture {
       join.object = *join_event_;
       join.duration = options_.costs.event_call;
       join.latency = options_.costs.event_latency;
-      out.push_back(join);
+      out.add(join);
       join.call = Call::StreamWait;
       join.stream = instruction.stream;
-      out.push_back(join);
+      out.add(join);
     }
-    out.push_back(instruction);
+    out.add(instruction, shown);
   }
 
-  void launch(const Stretch& stretch, std::vector<Instruction>& out) {
-    out.insert(out.end(), stretch.before.begin(), stretch.before.end());
+  void launch(const Stretch& stretch, engine::HostThread& out) {
+    for (const auto& [instruction, shown] : stretch.before) out.add(instruction, shown);
     const auto nodes = static_cast<std::int64_t>(result_.program.graphs[stretch.graph].nodes.size());
     if (options_.costs.host_work > Picoseconds(0)) {
       Instruction work;
       work.duration = options_.costs.host_work;
-      work.name = name("CUDA graph replay");
-      out.push_back(work);
+      out.add(work, name("CUDA graph replay"));
     }
     Instruction replay;
     replay.call = Call::LaunchGraph;
@@ -369,8 +381,8 @@ class Capture {
     replay.object = stretch.graph;
     replay.duration = options_.costs.call(nodes);
     replay.latency = options_.costs.latency(nodes);
-    out.push_back(replay);
-    out.insert(out.end(), stretch.after.begin(), stretch.after.end());
+    out.add(replay);
+    for (const auto& [instruction, shown] : stretch.after) out.add(instruction, shown);
   }
 
   Index name(const std::string& text) {

@@ -95,21 +95,21 @@ class ReplayBuilder {
       const TraceOp& traced = op(i);
       const RuledOp& r = ruled(i);
       engine::GpuOp o;
-      o.name = name(traced.name);
+      engine::OpInfo info;
+      info.name = name(traced.name);
       o.duration = scaled(traced.duration(), options_.kernel_duration_factor);
       o.kind = traced.kind == TraceOpKind::Kernel   ? engine::OpKind::Kernel
                : traced.kind == TraceOpKind::Memcpy ? engine::OpKind::Memcpy
                                                     : engine::OpKind::Memset;
-      o.bytes = std::max<std::int64_t>(traced.bytes, 0);
+      info.bytes = std::max<std::int64_t>(traced.bytes, 0);
       // Overlap is in the gap itself: inside a CUDA graph nothing is programmatic.
       o.gap_class = static_cast<engine::GapClass>(gap_class_of(trace_, traced, false));
       if (linked(i)) {
         o.gap_before = gap(i);
         if (hardware_ != nullptr && traced.kind == TraceOpKind::Kernel && !r.graph)
-          o.min_period_in_graph = graph_min_period(hardware_->launch, blocks(traced));
+          info.min_period_in_graph = graph_min_period(hardware_->launch, blocks(traced));
       }
-      result_.op_of[i] = static_cast<Index>(program().ops.size());
-      program().ops.push_back(o);
+      result_.op_of[i] = program().add(o, info);
     }
     for (std::uint32_t c = 0; c < trace_.calls.size(); ++c)
       if (trace_.calls[c].kind == TraceCallKind::GraphLaunch && !rules_.ops_of_call[c].empty()) add_graph(c);
@@ -165,7 +165,7 @@ class ReplayBuilder {
         const TraceThread& traced = trace_.threads[thread];
         text = traced.name.empty() ? "thread " + traced.thread : traced.name;
       }
-      program().threads.push_back({std::move(text), {}});
+      program().threads.push_back({std::move(text), {}, {}});
     };
     for (const std::uint32_t thread : host_.chained) add(thread);
     for (const std::uint32_t thread : host_.independent) add(thread);
@@ -230,8 +230,8 @@ class ReplayBuilder {
   std::vector<Instruction>& instructions(std::uint16_t thread) {
     return program().threads[thread].instructions;
   }
-  void push(std::uint16_t thread, const Instruction& instruction) {
-    instructions(thread).push_back(instruction);
+  void push(std::uint16_t thread, const Instruction& instruction, Index shown = no_index) {
+    program().threads[thread].add(instruction, shown);
   }
 
   void signal(std::uint16_t from, std::uint16_t to, const std::string& what) {
@@ -299,12 +299,13 @@ class ReplayBuilder {
       case HostAction::Record:
       case HostAction::StreamWait: {
         const Picoseconds time = cost_.call(h);
-        push(thread, {.call = h.action == HostAction::Record ? Call::Record : Call::StreamWait,
-                      .stream = static_cast<std::uint16_t>(h.stream),
-                      .object = h.event,
-                      .duration = time,
-                      .latency = time,
-                      .name = name(trace_.calls[h.call].name)});
+        push(thread,
+             {.call = h.action == HostAction::Record ? Call::Record : Call::StreamWait,
+              .stream = static_cast<std::uint16_t>(h.stream),
+              .object = h.event,
+              .duration = time,
+              .latency = time},
+             name(trace_.calls[h.call].name));
         break;
       }
       case HostAction::Synchronize:
@@ -315,7 +316,6 @@ class ReplayBuilder {
 
   void emit_synchronize(std::uint16_t thread, const HostCall& h) {
     Instruction i;
-    i.name = name(trace_.calls[h.call].name);
     if (h.device) {
       i.call = Call::SynchronizeDevice;
       i.object = h.device_index;
@@ -329,7 +329,7 @@ class ReplayBuilder {
     i.duration = h.blocked ? cost_.sync_call(h) : cost_.call(h);
     i.return_latency =
         h.blocked ? cost_.sync_return(h.end - h.completion) : cost_.sync_return(Picoseconds(0));
-    push(thread, i);
+    push(thread, i, name(trace_.calls[h.call].name));
     ++result_.statistics.synchronizations;
     if (h.blocked) ++result_.statistics.blocking_synchronizations;
   }
@@ -348,7 +348,6 @@ class ReplayBuilder {
       launch.stream = into;
       launch.object = graph ? graph_of_call_.at(h.call) : result_.op_of[i];
       launch.latency = cost_.latency(i);
-      launch.name = name(trace_.calls[h.call].name);
       if (graph || k + 1 == ops.size()) launch.duration = cost_.call(h);
       if (blocks_host(h, ops)) {
         launch.blocking = true;
@@ -356,7 +355,7 @@ class ReplayBuilder {
         launch.return_latency = cost_.sync_return(trace_.calls[h.call].end - op(i).end);
         ++result_.statistics.blocking_copies;
       }
-      push(thread, launch);
+      push(thread, launch, name(trace_.calls[h.call].name));
     }
     if (graph) ++result_.statistics.cuda_graph_launches;
     const auto events = events_of_call_.find(h.call);
@@ -378,7 +377,7 @@ class ReplayBuilder {
     for (std::uint32_t stream = 0; stream < pinned_stream_.size(); ++stream) {
       if (pinned_stream_[stream] == no_index) continue;
       const auto thread = static_cast<std::uint16_t>(program().threads.size());
-      program().threads.push_back({"no launch in the trace: stream " + trace_.streams[stream].name, {}});
+      program().threads.push_back({"no launch in the trace: stream " + trace_.streams[stream].name, {}, {}});
       result_.built.threads_kept.push_back(thread);
       // The signal comes first in the program of the first thread.
       const auto s = static_cast<Index>(program().signals.size());
@@ -404,7 +403,9 @@ class ReplayBuilder {
     }
     std::vector<Instruction> first;
     for (const Index s : pinned_signals_) first.push_back({.call = Call::Signal, .object = s});
-    instructions(0).insert(instructions(0).begin(), first.begin(), first.end());
+    engine::HostThread& main = program().threads[0];
+    main.instructions.insert(main.instructions.begin(), first.begin(), first.end());
+    main.names.insert(main.names.begin(), first.size(), no_index);
     for (InstructionPlace& place : result_.built.step_starts)
       place.instruction += static_cast<Index>(first.size());
   }

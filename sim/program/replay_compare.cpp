@@ -8,7 +8,8 @@ namespace gpusim {
 
 ReplayComparison compare(const Trace& trace, const Replay& replay, const engine::Timeline& timeline) {
   ReplayComparison c;
-  std::vector<std::uint32_t> traced_op(replay.built.program.ops.size(), trace_none);
+  const engine::Program& program = replay.built.program;
+  std::vector<std::uint32_t> traced_op(program.ops.size(), trace_none);
   for (std::uint32_t i = 0; i < replay.op_of.size(); ++i)
     if (replay.op_of[i] != engine::no_index) traced_op[replay.op_of[i]] = i;
   std::vector<std::pair<std::uint32_t, Picoseconds>> starts;  // traced op, replayed start
@@ -24,10 +25,11 @@ ReplayComparison compare(const Trace& trace, const Replay& replay, const engine:
     if (op.kind == TraceOpKind::Kernel) ++c.kernels;
   }
   for (const engine::OpRecord& record : timeline.ops) {
-    if (record.op >= traced_op.size() || traced_op[record.op] == trace_none) continue;
+    const engine::Index op = engine::op_of(program, timeline, record);
+    if (op >= traced_op.size() || traced_op[op] == trace_none) continue;
     first = std::min(first, record.start);
     last = std::max(last, record.end);
-    starts.emplace_back(traced_op[record.op], record.start);
+    starts.emplace_back(traced_op[op], record.start);
   }
   if (starts.empty()) return c;
   c.compared = static_cast<std::int64_t>(starts.size());

@@ -72,7 +72,9 @@ class Writer {
         program_(program),
         timeline_(timeline),
         options_(options),
-        streams_(stream_numbers(program)) {}
+        streams_(stream_numbers(program)),
+        lanes_(engine::lanes(program, timeline)),
+        calls_(timeline.calls_in_order()) {}
 
   void write() {
     write_head();
@@ -103,13 +105,13 @@ class Writer {
 
   static std::string us(Picoseconds time) { return exact_microseconds(time, 3); }
   static std::int64_t thread_row(std::size_t thread) { return host_pid + static_cast<std::int64_t>(thread); }
-  std::int64_t stream_row(const OpRecord& record) const {
-    return record.lane == 0 ? streams_[record.stream]
-                            : lane_rows + streams_[record.stream] * lanes_per_stream + record.lane;
+  std::int64_t stream_row(std::size_t stream, std::size_t lane) const {
+    return lane == 0 ? streams_[stream]
+                     : lane_rows + streams_[stream] * lanes_per_stream + static_cast<std::int64_t>(lane);
   }
   std::string name_of(engine::Index index) const { return index == no_index ? "" : program_.names[index]; }
-  const Instruction& instruction_of(const CallRecord& call) const {
-    return program_.threads[call.thread].instructions[call.instruction];
+  std::size_t stream_of(const OpRecord& record) const {
+    return engine::launch_of(program_, timeline_, record).stream;
   }
 
   void write_head() {
@@ -153,18 +155,20 @@ class Writer {
       metadata("process_sort_index", device, 0, fmt::format("\"sort_index\": {}", host_pid + 1 + device));
     }
     std::vector<int> lanes(program_.streams.size(), 0);
-    for (const OpRecord& record : timeline_.ops)
-      lanes[record.stream] = std::max(lanes[record.stream], static_cast<int>(record.lane));
+    for (std::size_t i = 0; i < timeline_.ops.size(); ++i) {
+      int& most = lanes[stream_of(timeline_.ops[i])];
+      most = std::max(most, static_cast<int>(lanes_[i]));
+    }
     for (std::size_t i = 0; i < program_.streams.size(); ++i) {
       const int device = program_.streams[i].device;
       const std::string& name = program_.streams[i].name;
       const std::string number = fmt::format("{}", streams_[i]);
       const std::string shown = name == number ? "stream " + number : "stream " + number + " " + name;
       for (int lane = 0; lane <= lanes[i]; ++lane) {
-        const OpRecord row{.stream = static_cast<std::uint16_t>(i), .lane = static_cast<std::uint16_t>(lane)};
-        metadata("thread_name", device, stream_row(row),
+        const std::int64_t row = stream_row(i, static_cast<std::size_t>(lane));
+        metadata("thread_name", device, row,
                  "\"name\": " + json_string(lane ? fmt::format("{} (+{})", shown, lane) : shown));
-        metadata("thread_sort_index", device, stream_row(row),
+        metadata("thread_sort_index", device, row,
                  fmt::format("\"sort_index\": {}", static_cast<std::int64_t>(i) * lanes_per_stream + lane));
       }
     }
@@ -181,7 +185,8 @@ class Writer {
     const bool begun_before = static_cast<std::int64_t>(starts.size()) + 1 == options_.steps_per_program;
     const std::int64_t first = begun_before ? 1 : 0;
     std::vector<Span> spans;  // calls of one thread come in the order of its steps
-    for (const CallRecord& call : timeline_.calls) {
+    for (const engine::Index number : calls_) {
+      const CallRecord call = timeline_.call(number);
       if (call.thread != 0) continue;
       std::int64_t step = call.step;
       if (!starts.empty()) {
@@ -205,9 +210,10 @@ class Writer {
     }
   }
 
-  HostEvent host_event(const Instruction& instruction) const {
+  HostEvent host_event(const CallRecord& call) const {
     HostEvent event;
-    const std::string given = name_of(instruction.name);
+    const Instruction& instruction = instruction_of(program_, call);
+    const std::string given = name_of(program_.threads[call.thread].name_of(call.instruction));
     switch (instruction.call) {
       case Call::Work:
         return {given.empty() ? "work" : given, "cpu_op"};
@@ -262,10 +268,10 @@ class Writer {
   static bool is_launch(Call call) { return call == Call::Launch || call == Call::LaunchGraph; }
 
   void write_calls() {
-    for (std::size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const CallRecord& call = timeline_.calls[i];
-      const Instruction& instruction = instruction_of(call);
-      const HostEvent event = host_event(instruction);
+    for (const engine::Index i : calls_) {
+      const CallRecord call = timeline_.call(i);
+      const Instruction& instruction = instruction_of(program_, call);
+      const HostEvent event = host_event(call);
       begin_event();
       append(
           "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": "
@@ -286,8 +292,8 @@ class Writer {
     }
   }
 
-  std::string op_name(const engine::GpuOp& op) const {
-    const std::string given = name_of(op.name);
+  std::string op_name(const engine::GpuOp& op, const engine::OpInfo& info) const {
+    const std::string given = name_of(info.name);
     if (op.kind == OpKind::Kernel) return given.empty() ? "kernel" : given;
     // Tools tell copies from kernels by the beginning of the name.
     if (op.kind == OpKind::Memset) {
@@ -306,6 +312,9 @@ class Writer {
       case engine::CopyEngine::DeviceToDevice:
         direction = "Memcpy DtoD (Device -> Device)";
         break;
+      case engine::CopyEngine::Peer:
+        direction = "Memcpy PtoP (Device -> Device)";
+        break;
       case engine::CopyEngine::None:
         break;
     }
@@ -313,9 +322,14 @@ class Writer {
   }
 
   void write_ops() {
-    for (const OpRecord& record : timeline_.ops) {
-      const engine::GpuOp& op = program_.ops[record.op];
-      const int device = program_.streams[record.stream].device;
+    for (std::size_t i = 0; i < timeline_.ops.size(); ++i) {
+      const OpRecord& record = timeline_.ops[i];
+      const Instruction& launch = engine::launch_of(program_, timeline_, record);
+      const engine::Index index = engine::op_of(program_, timeline_, record);
+      const engine::GpuOp& op = program_.ops[index];
+      const engine::OpInfo& info = program_.info[index];
+      const std::int64_t row = stream_row(launch.stream, lanes_[i]);
+      const int device = program_.streams[launch.stream].device;
       const Picoseconds duration = record.end - record.start;
       const char* category = op.kind == OpKind::Kernel   ? "kernel"
                              : op.kind == OpKind::Memcpy ? "gpu_memcpy"
@@ -325,44 +339,42 @@ class Writer {
           "{{\"ph\": \"X\", \"cat\": \"{}\", \"name\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": "
           "{}, "
           "\"args\": {{\"device\": {}, \"context\": 1, \"stream\": {}",
-          category, json_string(op_name(op)), device, stream_row(record), us(record.start), us(duration),
-          device, streams_[record.stream]);
-      if (record.call != no_index) append(", \"correlation\": {}", record.call + 1);
-      if (record.node != no_index && record.call != no_index)
-        append(", \"graph id\": {}, \"graph node id\": {}",
-               instruction_of(timeline_.calls[record.call]).object + 1, record.node + 1);
+          category, json_string(op_name(op, info)), device, row, us(record.start), us(duration), device,
+          streams_[launch.stream]);
+      append(", \"correlation\": {}", record.call + 1);
+      if (record.node != no_index)
+        append(", \"graph id\": {}, \"graph node id\": {}", launch.object + 1, record.node + 1);
       if (op.kind != OpKind::Kernel) {
-        append(", \"bytes\": {}", op.bytes);
+        append(", \"bytes\": {}", info.bytes);
         if (duration.count() > 0)
           append(", \"memory bandwidth (GB/s)\": {}",
-                 exact_number(static_cast<double>(op.bytes) / static_cast<double>(duration.count()) * 1e3));
+                 exact_number(static_cast<double>(info.bytes) / static_cast<double>(duration.count()) * 1e3));
       }
       append("}}}}");
-      if (record.call == no_index) continue;
       begin_event();
       append(
           "{{\"ph\": \"f\", \"bp\": \"e\", \"id\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"cat\": "
           "\"ac2g\", "
           "\"name\": \"ac2g\"}}",
-          record.call + 1, device, stream_row(record), us(record.start));
+          record.call + 1, device, row, us(record.start));
     }
   }
 
   /// An entry is in the queue from the end of its call, or from its start if that is earlier, until its first
   /// op starts.
   void write_queue_counters() {
-    std::vector<Picoseconds> started(timeline_.calls.size(), Picoseconds::max());
+    std::vector<Picoseconds> started(timeline_.call_limit(), Picoseconds::max());
     for (const OpRecord& record : timeline_.ops)
-      if (record.call != no_index) started[record.call] = std::min(started[record.call], record.start);
+      started[record.call] = std::min(started[record.call], record.start);
     struct Change {
       Picoseconds at;
       std::uint16_t stream;
       int by;
     };
     std::vector<Change> changes;
-    for (std::size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const CallRecord& call = timeline_.calls[i];
-      const Instruction& instruction = instruction_of(call);
+    for (const engine::Index i : calls_) {
+      const CallRecord call = timeline_.call(i);
+      const Instruction& instruction = instruction_of(program_, call);
       if (!is_launch(instruction.call) || started[i] == Picoseconds::max()) continue;
       changes.push_back(
           {std::min(instruction.blocking ? call.start : call.end, started[i]), instruction.stream, 1});
@@ -405,6 +417,8 @@ class Writer {
   const engine::Timeline& timeline_;
   const ChromeTraceOptions& options_;
   std::vector<std::int64_t> streams_;
+  std::vector<std::uint16_t> lanes_;  ///< Of each op.
+  std::vector<engine::Index> calls_;  ///< In order of start.
   fmt::memory_buffer buffer_;
   bool first_event_ = true;
 };

@@ -49,12 +49,12 @@ struct Counted {
 Counted count_in_timeline(const engine::Program& program, const engine::Timeline& timeline) {
   Counted counted{std::vector<Executions>(program.ops.size()), 1};
   for (const engine::OpRecord& record : timeline.ops) {
-    Executions& executions = counted.of_op[record.op];
+    Executions& executions = counted.of_op[engine::op_of(program, timeline, record)];
     executions.count += 1;
     executions.total += record.end - record.start;
   }
-  for (const engine::CallRecord& call : timeline.calls)
-    counted.steps = std::max<std::int64_t>(counted.steps, std::int64_t{call.step} + 1);
+  for (const engine::Timeline::Thread& thread : timeline.threads)
+    counted.steps = std::max(counted.steps, static_cast<std::int64_t>(thread.step_start.size()));
   return counted;
 }
 
@@ -68,7 +68,7 @@ Counted count_in_program(const engine::Program& program) {
     }
   for (std::size_t graph = 0; graph < program.graphs.size(); ++graph)
     for (const engine::CudaGraph::Node& node : program.graphs[graph].nodes)
-      counted.of_op[node.op].count += graph_launches[graph];
+      if (node.kind == engine::CudaGraph::NodeKind::Op) counted.of_op[node.op].count += graph_launches[graph];
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const GpuOp& op = program.ops[i];
     const Picoseconds duration =
@@ -79,8 +79,8 @@ Counted count_in_program(const engine::Program& program) {
 }
 
 /// A copy on the device reads and writes what it moves; one over the host link touches device memory once.
-double memory_traffic(const GpuOp& op) {
-  const double bytes = static_cast<double>(op.bytes);
+double memory_traffic(const GpuOp& op, const engine::OpInfo& info) {
+  const double bytes = static_cast<double>(info.bytes);
   return op.kind == OpKind::Memcpy && op.copy_engine == engine::CopyEngine::DeviceToDevice ? 2 * bytes
                                                                                            : bytes;
 }
@@ -139,10 +139,11 @@ KernelRanking rank_kernels(const VariantResult& result) {
     const Executions& executions = counted.of_op[i];
     if (executions.count == 0) continue;
     const GpuOp& op = program.ops[i];
-    const auto [place, added] = places.try_emplace({op.name, op.kind}, ranking.kernels.size());
+    const engine::OpInfo& info = program.info[i];
+    const auto [place, added] = places.try_emplace({info.name, op.kind}, ranking.kernels.size());
     if (added) {
       RankedKernel kernel;
-      if (op.name != engine::no_index) kernel.name = program.names[op.name];
+      if (info.name != engine::no_index) kernel.name = program.names[info.name];
       kernel.kind = op.kind;
       kernel.group = op.kind == OpKind::Kernel ? kernel_group(kernel.name) : KernelGroup::Other;
       ranking.kernels.push_back(std::move(kernel));
@@ -152,19 +153,19 @@ KernelRanking rank_kernels(const VariantResult& result) {
     const double count = static_cast<double>(executions.count);
     kernel.count += executions.count;
     kernel.total += executions.total;
-    kernel.flops += op.flops * count;
-    kernel.bytes += memory_traffic(op) * count;
-    if (op.bytes == 0) {
+    kernel.flops += info.flops * count;
+    kernel.bytes += memory_traffic(op, info) * count;
+    if (info.bytes == 0) {
       bytes_known[place->second] = false;
       all_bytes_known = false;
     }
-    bytes += memory_traffic(op) * count;
+    bytes += memory_traffic(op, info) * count;
     ranking.total += executions.total;
     if (op.kind == OpKind::Kernel)
       ranking.by_group[static_cast<std::size_t>(kernel.group)] += executions.total;
     else
       ranking.copies += executions.total;
-    ranking.flops += op.flops * count;
+    ranking.flops += info.flops * count;
   }
   if (all_bytes_known && !ranking.kernels.empty()) ranking.bytes = bytes;
   for (std::size_t i = 0; i < ranking.kernels.size(); ++i) {

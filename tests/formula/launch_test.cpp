@@ -210,10 +210,10 @@ TEST_CASE("R-01: a chain of k operations in eager mode is k kernels and 2 k pass
   for (const std::int64_t k : {1, 3, 64}) {
     ProgramBuilder chain;
     chain.launch_all(repeated(k, 80_us), 6_us);
-    for (engine::GpuOp& op : chain.program().ops) op.bytes = 2 * pass;  // reads its input, writes its output
+    for (engine::OpInfo& info : chain.program().info) info.bytes = 2 * pass;  // reads its input, writes its output
     CHECK(isolated(chain).totals.counts.kernels == k);
     std::int64_t bytes = 0;
-    for (const engine::GpuOp& op : chain.program().ops) bytes += op.bytes;
+    for (const engine::OpInfo& info : chain.program().info) bytes += info.bytes;
     CHECK(bytes == 2 * k * pass);
   }
 }

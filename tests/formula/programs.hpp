@@ -40,17 +40,15 @@ class ProgramBuilder {
  public:
   ProgramBuilder() {
     program_.streams.push_back({.name = "default", .device = 0});
-    program_.threads.push_back({.name = "main", .instructions = {}});
+    program_.threads.push_back({.name = "main", .instructions = {}, .names = {}});
     program_.events.emplace_back("event");
   }
 
   engine::Index op(Picoseconds duration, engine::OpKind kind = engine::OpKind::Kernel) {
     engine::GpuOp op;
-    op.name = program_.intern("op");
     op.duration = duration;
     op.kind = kind;
-    program_.ops.push_back(op);
-    return static_cast<engine::Index>(program_.ops.size() - 1);
+    return program_.add(op, {.name = program_.intern("op")});
   }
 
   ProgramBuilder& launch(Picoseconds duration, Picoseconds call) {

@@ -119,7 +119,7 @@ std::map<std::uint32_t, std::vector<std::uint32_t>> replayed_order(const Replaye
   for (std::uint32_t i = 0; i < r.replay.op_of.size(); ++i) traced[r.replay.op_of[i]] = i;
   std::map<std::uint32_t, std::vector<std::uint32_t>> order;
   for (const engine::OpRecord& record : r.timeline.ops) {
-    const std::uint32_t i = traced.at(record.op);
+    const std::uint32_t i = traced.at(engine::op_of(r.replay.built.program, r.timeline, record));
     order[r.trace.ops[i].stream].push_back(i);
   }
   return order;
@@ -179,7 +179,8 @@ void check_recurrence(const std::string& file, const Recurrence& recurrence) {
   REQUIRE(r.timeline.ops.size() == expected.size());
   std::int64_t different = 0;
   for (const engine::OpRecord& record : r.timeline.ops) {
-    const auto at = std::find(r.replay.op_of.begin(), r.replay.op_of.end(), record.op);
+    const auto at = std::find(r.replay.op_of.begin(), r.replay.op_of.end(),
+                              engine::op_of(r.replay.built.program, r.timeline, record));
     if (record.start != expected[static_cast<std::size_t>(at - r.replay.op_of.begin())]) ++different;
   }
   INFO(file);

@@ -134,7 +134,8 @@ Picoseconds longest_path(const RandomProgram& random, std::int64_t steps) {
                                 op.gap_before == gap_from_table
                                     ? m.graph_gap[previous.gap_class][op.gap_class]
                                     : op.gap_before);
-                  moments.after(node_start, starts[before], previous.min_period_in_graph);
+                  moments.after(node_start, starts[before],
+                                p.info[p.graphs[in.object].nodes[before].op].min_period_in_graph);
                 }
                 moments.after(node_end, node_start, op.duration);
                 starts.push_back(node_start);

@@ -7,6 +7,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/random_program.hpp"
+#include "tests/support/timeline.hpp"
 
 namespace {
 
@@ -21,12 +22,8 @@ void must(bool holds, const char* claim) {
   if (!holds) FAIL(claim);
 }
 
-const Instruction& instruction_of(const Program& program, const CallRecord& call) {
-  return program.threads[call.thread].instructions[call.instruction];
-}
-
 /// Busy time the slow way: sort, then sweep.
-Picoseconds union_of(const std::vector<OpRecord>& ops) {
+Picoseconds union_of(const LargeVector<OpRecord>& ops) {
   std::vector<std::pair<Picoseconds, Picoseconds>> intervals;
   for (const OpRecord& op : ops) intervals.emplace_back(op.start, op.end);
   std::sort(intervals.begin(), intervals.end());
@@ -45,10 +42,10 @@ Picoseconds upper_bound(const Program& program, const Machine& machine, const Ti
   for (int i = 0; i < gap_class_limit; ++i)
     for (int j = 0; j < gap_class_limit; ++j)
       largest_gap = std::max({largest_gap, machine.gap[i][j], machine.graph_gap[i][j]});
-  for (const GpuOp& op : program.ops)
-    largest_gap = std::max({largest_gap, op.gap_before, op.min_period, op.min_period_in_graph});
+  for (const GpuOp& op : program.ops) largest_gap = std::max({largest_gap, op.gap_before, op.min_period});
+  for (const OpInfo& info : program.info) largest_gap = std::max(largest_gap, info.min_period_in_graph);
   Picoseconds sum{0};
-  for (const CallRecord& call : timeline.calls) {
+  for (const CallRecord& call : gpusim::test::calls_of(timeline)) {
     const Instruction& in = instruction_of(program, call);
     sum += in.duration + in.latency + in.return_latency + machine.event_latency;
   }
@@ -63,6 +60,7 @@ void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, s
   INFO("seed " << seed << ", steps " << steps);
   Timeline timeline;
   const Run run = gpusim::engine::run(program, machine, steps, &timeline);
+  const std::vector<CallRecord> calls = gpusim::test::calls_of(timeline);
 
   // Accounting.
   REQUIRE(run.totals.busy + run.totals.idle_total() == run.totals.wall);
@@ -79,18 +77,17 @@ void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, s
   // Bounds.
   Picoseconds latest{0};
   for (const OpRecord& op : timeline.ops) latest = std::max(latest, op.end);
-  for (const CallRecord& call : timeline.calls) latest = std::max(latest, call.end);
+  for (const CallRecord& call : calls) latest = std::max(latest, call.end);
   must(run.totals.wall == latest, "run.totals.wall == latest");
   must(run.totals.wall <= upper_bound(program, machine, timeline),
        "run.totals.wall <= upper_bound(program, machine, timeline)");
   std::map<std::size_t, Picoseconds> host_sum;
-  for (const CallRecord& call : timeline.calls)
-    host_sum[call.thread] += instruction_of(program, call).duration;
+  for (const CallRecord& call : calls) host_sum[call.thread] += instruction_of(program, call).duration;
   for (const auto& [thread, sum] : host_sum) must(run.totals.wall >= sum, "run.totals.wall >= sum");
 
   // Host threads: one thing at a time, in program order.
   std::map<std::size_t, const CallRecord*> last_call;
-  for (const CallRecord& call : timeline.calls) {
+  for (const CallRecord& call : calls) {
     must(call.end >= call.start + instruction_of(program, call).duration,
          "call.end >= call.start + instruction_of(program, call).duration");
     if (const CallRecord* last = last_call[call.thread]) {
@@ -107,14 +104,14 @@ void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, s
 
   // Streams: never reordered, overlapping only where programmatic, nothing before its launch arrived.
   std::map<std::size_t, std::vector<const OpRecord*>> by_stream;
-  for (const OpRecord& op : timeline.ops) by_stream[op.stream].push_back(&op);
+  for (const OpRecord& op : timeline.ops) by_stream[launch_of(program, timeline, op).stream].push_back(&op);
   for (const auto& [stream, ops] : by_stream) {
     Index last_launch = no_index;
     Picoseconds done{0};        // end of all earlier launches
     Picoseconds launch_end{0};  // of the current launch
     std::set<Index> seen;
     for (const OpRecord* op : ops) {
-      const CallRecord& call = timeline.calls[op->call];
+      const CallRecord call = timeline.call(op->call);
       must(instruction_of(program, call).stream == stream, "instruction_of(program, call).stream == stream");
       must(op->start >= call.start + instruction_of(program, call).latency,
            "op->start >= call.start + instruction_of(program, call).latency");
@@ -123,7 +120,8 @@ void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, s
              "seen.insert(op->call).second");  // no launch is torn apart by another
         done = std::max(done, launch_end);
         launch_end = Picoseconds(0);
-        const bool programmatic = op->node == no_index && program.ops[op->op].gap_class == 2;
+        const bool programmatic =
+            op->node == no_index && program.ops[op_of(program, timeline, *op)].gap_class == 2;
         if (!programmatic) must(op->start >= done, "op->start >= done");
         last_launch = op->call;
       }

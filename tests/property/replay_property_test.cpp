@@ -85,8 +85,8 @@ TEST_CASE("Replays of random traces end, run every op once, and none before its 
       REQUIRE_NOTHROW(engine::run(replay.built.program, replay.built.machine, 1, &timeline));
       std::vector<int> times(replay.built.program.ops.size(), 0);
       for (const engine::OpRecord& record : timeline.ops) {
-        ++times[record.op];
-        REQUIRE(record.start >= timeline.calls[record.call].start);
+        ++times[engine::op_of(replay.built.program, timeline, record)];
+        REQUIRE(record.start >= timeline.call(record.call).start);
       }
       REQUIRE(times == std::vector<int>(times.size(), 1));
     }
@@ -104,7 +104,8 @@ TEST_CASE(
     engine::Timeline timeline;
     engine::run(replay.built.program, replay.built.machine, 1, &timeline);
     std::vector<Picoseconds> start(replay.built.program.ops.size());
-    for (const engine::OpRecord& record : timeline.ops) start[record.op] = record.start + replay.origin;
+    for (const engine::OpRecord& record : timeline.ops)
+      start[engine::op_of(replay.built.program, timeline, record)] = record.start + replay.origin;
     for (std::size_t i = 0; i < trace.ops.size(); ++i)
       if (rules.ops[i].call == trace_none) REQUIRE(start[replay.op_of[i]] == trace.ops[i].start);
   }

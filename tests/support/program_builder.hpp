@@ -15,7 +15,7 @@ inline Picoseconds us(double value) {
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(int threads = 1, int streams = 1) {
-    for (int i = 0; i < threads; ++i) program.threads.push_back({"thread" + std::to_string(i), {}});
+    for (int i = 0; i < threads; ++i) program.threads.push_back({"thread" + std::to_string(i), {}, {}});
     for (int i = 0; i < streams; ++i) program.streams.push_back({std::to_string(i), 0});
   }
 
@@ -24,11 +24,9 @@ class ProgramBuilder {
 
   engine::Index op(const std::string& name, Picoseconds duration, engine::GapClass gap_class = 0) {
     engine::GpuOp op;
-    op.name = program.intern(name);
     op.duration = duration;
     op.gap_class = gap_class;
-    program.ops.push_back(op);
-    return static_cast<engine::Index>(program.ops.size() - 1);
+    return program.add(op, {.name = program.intern(name)});
   }
   engine::Index event(const std::string& name) {
     program.events.push_back(name);

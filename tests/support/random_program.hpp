@@ -60,10 +60,11 @@ inline RandomProgram random_program(std::uint64_t seed, const RandomProgramOptio
   const int ops = 2 + below(5);
   for (int i = 0; i < ops; ++i) {
     GpuOp op;
-    op.name = 0;
+    OpInfo info;
+    info.name = 0;
     op.duration = time(12);
     op.min_period = chance(40) ? time(5) : Picoseconds(0);
-    op.min_period_in_graph = chance(40) ? time(5) : Picoseconds(0);
+    info.min_period_in_graph = chance(40) ? time(5) : Picoseconds(0);
     op.gap_class = static_cast<GapClass>(below(3));
     if (chance(10)) op.gap_before = time(4);
     if (options.copies && chance(25)) {
@@ -73,7 +74,7 @@ inline RandomProgram random_program(std::uint64_t seed, const RandomProgramOptio
       op.kind = OpKind::Memset;
     }
     if (options.distributions && chance(50)) op.distribution = 0;
-    p.ops.push_back(op);
+    p.add(op, info);
   }
   for (int i = below(3); i > 0; --i) {
     CudaGraph graph;
@@ -91,7 +92,7 @@ inline RandomProgram random_program(std::uint64_t seed, const RandomProgramOptio
   std::vector<int> signals_given;  // per signal; signal i is given by thread signal_thread[i]
   std::vector<int> signal_thread;
   for (int t = 0; t < threads; ++t) {
-    HostThread thread{"t" + std::to_string(t), {}};
+    HostThread thread{"t" + std::to_string(t), {}, {}};
     const auto pick_stream = [&] {
       return static_cast<std::uint16_t>(options.share_streams ? below(streams)
                                                               : t + threads * below(streams / threads));
@@ -134,7 +135,8 @@ inline RandomProgram random_program(std::uint64_t seed, const RandomProgramOptio
         in.object = event;
       } else if (what < 93) {
         in.call = chance(50) ? Call::Allocate : Call::Free;
-        in.bytes = 512 * below(100);
+        in.object = static_cast<Index>(p.sizes.size());
+        p.sizes.push_back(512 * below(100));
       } else if (what < 96) {
         in.call = Call::Signal;
         in.object = static_cast<Index>(p.signals.size());

@@ -19,19 +19,15 @@ struct ProgramBuilder {
 
   ProgramBuilder() {
     program.streams.push_back({"default", 0});
-    program.threads.push_back({"main", {}});
+    program.threads.push_back({"main", {}, {}});
   }
   engine::Index op(const std::string& name, Picoseconds duration, std::int64_t bytes = 0, double flops = 0,
                    engine::OpKind kind = engine::OpKind::Kernel) {
     engine::GpuOp op;
-    op.name = program.intern(name);
     op.duration = duration;
     op.kind = kind;
-    op.bytes = bytes;
-    op.flops = flops;
     op.gap_before = Picoseconds(0);
-    program.ops.push_back(op);
-    return static_cast<engine::Index>(program.ops.size() - 1);
+    return program.add(op, {.name = program.intern(name), .bytes = bytes, .flops = flops});
   }
   engine::Instruction& call(engine::Call what, Picoseconds duration,
                             engine::Index object = engine::no_index) {
@@ -89,8 +85,9 @@ inline report::VariantResult near_the_roofs() {
   builder.launch(builder.op("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NTT", 100_us, 40'000'000, 75e9), 4, 5_us);
   builder.launch(builder.op("triton_poi_fused_add_gelu_0", 50_us, 190'000'000, 1e8), 2, 5_us);
   builder.launch(builder.op("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 20_us, 1'000'000), 1, 5_us);
-  builder.call(engine::Call::Allocate, 0_us).bytes = std::int64_t{3} << 30;
-  builder.call(engine::Call::Free, 0_us).bytes = std::int64_t{3} << 30;
+  builder.program.sizes = {std::int64_t{3} << 30};
+  builder.call(engine::Call::Allocate, 0_us, 0);
+  builder.call(engine::Call::Free, 0_us, 0);
   report::VariantResult result = simulated("compiled", std::move(builder.program));
   result.device = {.name = "example",
                    .dtype = "bf16",

@@ -2,6 +2,7 @@
 // Idle time and its causes, on programs short enough to draw. Times in microseconds.
 #include "tests/support/catch.hpp"
 #include "tests/support/program_builder.hpp"
+#include "tests/support/timeline.hpp"
 
 namespace {
 
@@ -123,7 +124,7 @@ TEST_CASE("Every synchronisation blocks until what it names is done", "[engine]"
   Timeline timeline;
   gpusim::engine::run(b.program, Machine{}, 1, &timeline);
   // Stream 0 is done at 11, stream 1 at 52; the last call is 1 us of work after that.
-  CHECK(timeline.calls.back().end == us(kind <= 1 ? 12 : 53));
+  CHECK(gpusim::test::calls_of(timeline).back().end == us(kind <= 1 ? 12 : 53));
 }
 
 TEST_CASE("A synchronisation with an idle device costs its own time only", "[engine]") {

@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/program_builder.hpp"
+#include "tests/support/timeline.hpp"
 
 namespace {
 
@@ -65,9 +66,8 @@ TEST_CASE("The engine equals the closed form of the launch-queue and two-stream 
     const auto stream = static_cast<std::uint16_t>(two_streams ? i % 2 : 0);
     if (two_streams && i % 10 == 9) b.wait(done, stream, true);
     GpuOp op;
-    op.name = 0;
     op.duration = Picoseconds(g[static_cast<std::size_t>(i)] * nanosecond);
-    b.program.ops.push_back(op);
+    b.program.add(op, {.name = 0});
     b.launch(static_cast<Index>(i), Picoseconds(c * nanosecond), stream);
     if (two_streams && i % 10 == 8) b.record(done, stream);
   }
@@ -82,6 +82,6 @@ TEST_CASE("The engine equals the closed form of the launch-queue and two-stream 
   CHECK(run.last_op_end.count() == expected.finish * nanosecond);
   CHECK(run.totals.op_sum.count() == expected.busy_sum * nanosecond);
   CHECK(sum_end == expected.sum_end * nanosecond);
-  CHECK(timeline.calls.back().end.count() == expected.host_end * nanosecond);
+  CHECK(gpusim::test::calls_of(timeline).back().end.count() == expected.host_end * nanosecond);
   CHECK(run.totals.busy + run.totals.idle_total() == run.totals.wall);
 }

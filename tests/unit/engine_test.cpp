@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/program_builder.hpp"
+#include "tests/support/timeline.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ TEST_CASE("A kernel starts when its launch has arrived and not a picosecond earl
   REQUIRE(timeline.ops.size() == 1);
   CHECK(timeline.ops[0].start == us(5.5));
   CHECK(timeline.ops[0].end == us(6.5));
-  CHECK(timeline.calls[timeline.ops[0].call].start == us(0));
+  CHECK(timeline.call(timeline.ops[0].call).start == us(0));
 }
 
 TEST_CASE("Two kernels of one stream run one after the other, of two streams at once", "[engine]") {
@@ -44,9 +45,9 @@ TEST_CASE("A full launch queue blocks the host until an entry starts", "[engine]
   for (int i = 0; i < 5; ++i) b.launch(k, us(1));
   Timeline timeline;
   const Run run = gpusim::engine::run(b.program, machine, 1, &timeline);
-  CHECK(timeline.calls[2].end == us(3));
-  CHECK(timeline.calls[3].end == us(11));
-  CHECK(timeline.calls[4].end == us(21));
+  CHECK(gpusim::test::calls_of(timeline)[2].end == us(3));
+  CHECK(gpusim::test::calls_of(timeline)[3].end == us(11));
+  CHECK(gpusim::test::calls_of(timeline)[4].end == us(21));
   CHECK(run.queue_length_max == 2);
   CHECK(run.totals.host_blocked_queue == us(7 + 9));
   CHECK(run.totals.wall == us(51));
@@ -67,7 +68,7 @@ TEST_CASE("A waiting event holds a place in the launch queue, an attached one do
   b.launch(k, us(0), 1);       // blocks, or takes place 2 of 2
   Timeline timeline;
   gpusim::engine::run(b.program, machine, 1, &timeline);
-  CHECK(timeline.calls.back().end == us(attached ? 0 : 10));
+  CHECK(gpusim::test::calls_of(timeline).back().end == us(attached ? 0 : 10));
 }
 
 TEST_CASE("A programmatic kernel starts before its predecessor ends, never before it starts", "[engine]") {
@@ -82,7 +83,7 @@ TEST_CASE("A programmatic kernel starts before its predecessor ends, never befor
   gpusim::engine::run(b.program, machine, 1, &timeline);
   const Picoseconds expected = std::max(timeline.ops[0].start, timeline.ops[0].end - us(0.8));
   CHECK(timeline.ops[1].start == expected);
-  CHECK(timeline.ops[1].lane == 1);
+  CHECK(lanes(b.program, timeline)[1] == 1);
 }
 
 TEST_CASE("The branches of a CUDA graph run at once and the graph ends with the longest", "[engine]") {
@@ -98,7 +99,7 @@ TEST_CASE("The branches of a CUDA graph run at once and the graph ends with the 
   REQUIRE(timeline.ops.size() == 8);
   CHECK(timeline.ops[1].start == us(3));
   CHECK(timeline.ops[2].start == us(3));
-  CHECK(timeline.ops[2].lane == 1);
+  CHECK(lanes(b.program, timeline)[2] == 1);
   CHECK(timeline.ops[3].start == us(13));
   CHECK(timeline.ops[4].start == us(14));  // two replays never overlap
   CHECK(run.totals.wall == us(27));
@@ -118,7 +119,7 @@ TEST_CASE("An asynchronous copy lets the host go on, a blocking one holds it", "
   b.work(us(1));
   Timeline timeline;
   gpusim::engine::run(b.program, Machine{}, 1, &timeline);
-  CHECK(timeline.calls.back().start == us(blocking ? 25 : 2));
+  CHECK(gpusim::test::calls_of(timeline).back().start == us(blocking ? 25 : 2));
 }
 
 TEST_CASE("Copies of one direction take turns on their engine, of two directions run at once", "[engine]") {
@@ -224,10 +225,11 @@ TEST_CASE("Two threads that await each other are a deadlock that names both", "[
 
 TEST_CASE("Memory is counted when the call returns, and the peak is kept", "[engine]") {
   ProgramBuilder b;
-  b.add({.call = Call::Allocate, .duration = us(1), .bytes = 100});
-  b.add({.call = Call::Allocate, .duration = us(1), .bytes = 50});
-  b.add({.call = Call::Free, .duration = us(1), .bytes = 100});
-  b.add({.call = Call::Allocate, .duration = us(1), .bytes = 20});
+  b.program.sizes = {100, 50, 20};
+  b.add({.call = Call::Allocate, .object = 0, .duration = us(1)});
+  b.add({.call = Call::Allocate, .object = 1, .duration = us(1)});
+  b.add({.call = Call::Free, .object = 0, .duration = us(1)});
+  b.add({.call = Call::Allocate, .object = 2, .duration = us(1)});
   Timeline timeline;
   const Run run = gpusim::engine::run(b.program, Machine{}, 1, &timeline);
   CHECK(run.peak_bytes == 150);

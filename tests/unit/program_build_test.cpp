@@ -160,8 +160,8 @@ workload:
 TEST_CASE("a free gives back what was allocated under its name") {
   const auto built = build("workload: {kernels: [{allocate: x, bytes: 1 GiB}, {free: x}]}");
   const auto& instructions = built.program.threads[0].instructions;
-  CHECK(instructions[0].bytes == 1 << 30);
-  CHECK(instructions[1].bytes == 1 << 30);
+  CHECK(built.program.sizes.at(instructions[0].object) == 1 << 30);
+  CHECK(built.program.sizes.at(instructions[1].object) == 1 << 30);
   CHECK(engine::run(built.program, built.machine).final_bytes == 0);
 }
 

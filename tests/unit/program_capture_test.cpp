@@ -225,7 +225,7 @@ workload:
   REQUIRE(c.graphs == 1);
   std::vector<std::string> names;
   for (const auto& node : c.program.graphs.back().nodes)
-    names.push_back(c.program.names[c.program.ops[node.op].name]);
+    names.push_back(c.program.names[c.program.info[node.op].name]);
   CHECK(names == std::vector<std::string>{"forward", "forward", "backward", "optimizer"});
   CHECK(engine::run(c.program, built.machine).totals.wall == 10_us);
 }
@@ -257,11 +257,11 @@ TEST_CASE("gaps that belong to a stream do not follow an op into the CUDA graph"
   engine::Program program;
   program.names = {"a"};
   program.streams = {{"s", 0}};
-  program.ops.push_back({.name = 0, .duration = 1_us, .gap_before = 9_us});
+  program.add({.duration = 1_us, .gap_before = 9_us}, {.name = 0});
   engine::Instruction launch;
   launch.call = Call::Launch;
   launch.object = 0;
-  program.threads = {{"main", {launch, launch}}};
+  program.threads = {{"main", {launch, launch}, {}}};
   const Captured c = capture(program, {}, options());
   REQUIRE(c.nodes == 2);
   for (const auto& node : c.program.graphs.back().nodes)

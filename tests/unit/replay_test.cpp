@@ -44,7 +44,7 @@ struct Result {
   Picoseconds start(const Trace& trace, const std::string& name) const {
     for (const engine::OpRecord& record : timeline.ops) {
       const engine::Program& p = replay.built.program;
-      if (p.names[p.ops[record.op].name] == name) return record.start + replay.origin;
+      if (p.names[p.info[engine::op_of(p, timeline, record)].name] == name) return record.start + replay.origin;
     }
     FAIL("no op " << name << " of " << trace.file);
     return {};

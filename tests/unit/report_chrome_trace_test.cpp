@@ -86,10 +86,11 @@ TEST_CASE("ops that overlap others of their stream lie on a row of their own") {
 
 TEST_CASE("queue and memory counters end where they began") {
   test::ProgramBuilder builder;
-  builder.call(engine::Call::Allocate, 0_us).bytes = 1 << 20;
+  builder.program.sizes = {1 << 20};
+  builder.call(engine::Call::Allocate, 0_us, 0);
   builder.launch(builder.op("long", 100_us), 5, 5_us);
   builder.call(engine::Call::SynchronizeDevice, 1_us, 0);
-  builder.call(engine::Call::Free, 0_us).bytes = 1 << 20;
+  builder.call(engine::Call::Free, 0_us, 0);
   const VariantResult result = test::simulated("queue", std::move(builder.program));
   const json document = json::parse(trace_of(result));
   std::int64_t longest = 0, queue = -1, memory = -1, memory_max = 0;
@@ -181,9 +182,10 @@ TEST_CASE("streams keep numbers that are their names, others get free ones") {
 TEST_CASE("calls of a replayed trace keep their runtime names, made-up names do not hide a launch") {
   test::ProgramBuilder builder;
   const engine::Index op = builder.op("k", 3_us);
-  builder.call(engine::Call::Launch, 6_us, op).name = builder.program.intern("cuLaunchKernelEx");
-  builder.call(engine::Call::Launch, 6_us, op).name = builder.program.intern("hipLaunchKernel");
-  builder.call(engine::Call::Launch, 6_us, op).name = builder.program.intern("my launch");
+  for (const char* name : {"cuLaunchKernelEx", "hipLaunchKernel", "my launch"}) {
+    builder.call(engine::Call::Launch, 6_us, op);
+    builder.program.threads.front().names.push_back(builder.program.intern(name));
+  }
   std::vector<std::pair<std::string, std::string>> calls;
   const json document = json::parse(trace_of(test::simulated("names", std::move(builder.program))));
   for (const json& event : document["traceEvents"])
