@@ -1,5 +1,5 @@
 """Fluid model of kernels of several streams on one GPU, and its score against measurements. Units: us, GB/s = KB/us."""
-import json, math, csv, collections, statistics as st, sys
+import json, math, collections, pathlib, statistics as st, sys
 
 class Machine:
     sms=132; threads=2048; regs=65536; smem=227*1024; blocks=32      # datasheet / cudaGetDeviceProperties
@@ -235,7 +235,7 @@ def score(pairs,alone,opt,mach,verbose=0,dur=False,offset=None,fault=0.0):
 def q(v,p): v=sorted(map(abs,v)); return v[min(len(v)-1,int(p*len(v)))]
 def line(name,S,E): return f"{name:44s} spans med {100*st.median(map(abs,S)):5.1f} p90 {100*q(S,.9):5.1f} worst {100*max(map(abs,S)):5.1f} | ends med {100*st.median(map(abs,E)):5.1f} p90 {100*q(E,.9):5.1f} worst {100*max(map(abs,E)):5.1f}  (%) bias spans {100*st.mean(S):+.1f} ends {100*st.mean(E):+.1f}"
 def load_ref():
-    d=json.load(open('../../../../shared/measured/h200/overlap.json'))
+    d=json.load(open(pathlib.Path(__file__).resolve().parents[4]/'shared/measured/h200/overlap.json'))
     alone={f"{'c' if a['kind']=='copy' else 'f'}/{a['blocks']}":a['us'] for a in d['alone']}
     sh=lambda x:x.replace('copy','c').replace('fma','f')
     pairs=[dict(ks=[sh(t['a']),sh(t['b'])],end=[t['a_us'],t['b_us']],span=t['span_us']) for t in d['together']]
