@@ -20,18 +20,23 @@ class Kernel:
         s.need=(s.thr/m.threads,s.regs*s.thr/m.regs,(s.smem+1024)/(m.smem+1024) if s.smem else 0.0,1/m.blocks)
         s.occ=int(1/max(s.need)+1e-9)
         s.used=min(m.sms,s.B); s.S=m.sms*s.occ
-        t_alone=s.d/max(1.0,s.B/s.S)                # a block's time alone
-        s.A=s.arith*s.d*s.used/s.B                  # us of an SM's arithmetic that a block needs
-        s.M=s.bytes/s.B/1e3                         # GB/s * us of a block
-        s.b=b=s.bytes/s.d/1e3                       # GB/s drawn alone
         s.arithmetic=s.arith>=m.sat
         s.memory=bool(s.bytes) and not s.hidden and not s.arithmetic
-        s.t0=t_alone                                # a block's time if nothing is in its way
-        if s.arithmetic and s.B>s.used: s.t0=s.A=s.d*s.used/s.B   # several on an SM: one after the other
-        if s.memory:
-            x=min(b,m.top)/m.cap; want=b/math.sqrt(1-x*x)
-            s.t0=max(t_alone*b/want,s.A)
-        s.sm=(s.M/s.t0)*min(s.B,s.S)/s.used; s.want=s.M/s.t0                             # GB/s a block asks for if nothing is in its way
+        s.fluid=s.memory or s.B>4*s.S               # blocks replaced as they end; else waves in lockstep
+        s.fullest=min(s.occ,math.ceil(s.B/s.used))  # blocks on the fullest SM
+        t_alone=s.d/(max(1.0,s.B/s.S) if s.fluid else math.ceil(s.B/s.S))   # a block's time alone
+        s.M=s.bytes/s.B/1e3                         # GB/s * us of a block
+        s.b=b=s.bytes/s.d/1e3                       # GB/s drawn alone
+        if s.arithmetic and s.B>s.used:             # several on an SM: one after the other
+            s.t0=s.A=s.d*s.used/s.B if s.fluid else s.d/math.ceil(s.B/s.used)
+        else:
+            s.t0=t_alone                            # a block's time if nothing is in its way
+            s.A=min(s.arith*s.d*s.used/s.B,t_alone/s.fullest)   # us of an SM's arithmetic that a block needs
+        s.want=s.M/s.t0; s.slow=1.0                 # GB/s a block draws
+        if s.memory:                                # GB/s a block asks for, and the share of it that it gets alone
+            x=min(b,m.top)/m.cap; s.want=s.M/max(t_alone*math.sqrt(1-x*x),s.A)
+            s.slow=1/math.sqrt(1+(s.want*min(s.B,s.S)/m.cap)**2); s.t0=t_alone*s.slow
+        s.sm=s.want*s.fullest
         s.weight=s.thr; s.wmax=min(m.sm_draw,max(s.want,s.thr*m.thread_draw))
         return s
 
@@ -44,7 +49,7 @@ class Group:   # SMs with the same content; res is oldest first
 
 class Sim:
     def __init__(s,machine,opt=None):
-        s.m=machine; s.o=dict(groups=True,arith='first',bw='want',pack=True,stream_mem=True,stream_waves=4,smcap=True,carveout=True,place='room'); s.o.update(opt or {})
+        s.m=machine; s.o=dict(arith='first',bw='want',pack=True,stream_mem=True,smcap=True,carveout=True,place='room'); s.o.update(opt or {})
     def room(s,g,k,K):
         f=[1.0]*4
         if g.res and s.o['carveout']: f[2]=g.cfg
@@ -55,7 +60,7 @@ class Sim:
     def run(s,arrivals):
         m=s.m; t=0.0; G=[Group(m.sms,[])]; K=[k.prepare(m) for _,k in arrivals]
         pool={}; start={}; end={}; order=[]; nxt=0; s.log=[]; s.events=0; s.maxgroups=0
-        stream=[k.B>s.o['stream_waves']*k.S or (k.memory and s.o['stream_mem']) for k in K]
+        stream=[k.fluid and (k.B>4*k.S or s.o['stream_mem']) for k in K]
         running=set(); packs=set(); wave=lambda i: not K[i].arithmetic and K[i].t0>m.long_block
         while True:
             s.events+=1; s.maxgroups=max(s.maxgroups,len(G))
@@ -120,7 +125,7 @@ class Sim:
     def clone(s,r): x=Res(r.k,r.n); x.w=r.w; return x
     def rates(s,G,K):
         m=s.m; slow=collections.defaultdict(lambda:1.0)      # per kernel: share of its want that the memory gives
-        for k in set(r.k for g in G for r in g.res): slow[k]=min(1.0,K[k].b/(K[k].want*min(K[k].B,K[k].S))) if K[k].memory else 1.0
+        for k in set(r.k for g in G for r in g.res): slow[k]=K[k].slow
         for it in range(2):
             want=collections.Counter(); cnt=collections.Counter()
             for g in G:

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels of several streams share one GPU. The rule, the measurements behind it and its errors:
+// validation/h200/concurrency/README.md; overlap.py there is the same rule in Python.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/footprint.hpp"
+#include "sim/engine/sharing_block.hpp"
+#include "sim/engine/time.hpp"
+
+namespace gpusim::engine {
+
+/// The kernels that are on one GPU, or that are ready and wait for room on it.
+///
+/// - Kernels get room in the order in which they were submitted; the head of the line blocks the rest.
+/// - The issue slots of an SM go to its oldest block first, what is left to the next.
+/// - The memory gives every kernel the same share of what it asks for, under a soft cap.
+///
+/// Owns no clock: the caller says `now`, asks for next_change() and calls advance() then. One kernel alone
+/// takes exactly the duration it takes alone, and costs no more than storing that. A second one, submitted
+/// before the first has ended, makes the state of the SMs be derived from the time elapsed.
+class SharedDevice {
+ public:
+  struct Change {
+    enum class Kind : std::uint8_t { Started, Ended };
+    Kind kind;
+    std::uint32_t kernel;
+
+    friend bool operator==(const Change&, const Change&) = default;
+  };
+
+  explicit SharedDevice(const SharingMachine& machine);
+
+  /// A kernel is ready to run at `now`: not before any earlier call's now, not after next_change(). `kernel`
+  /// is the caller's name for it, unique among those present. `alone`: its duration when it runs alone, not
+  /// negative. Appends Started if its first blocks are placed at once. If a change is due at `now` itself,
+  /// that comes first: the kernel may start in advance(now) then.
+  void submit(std::uint32_t kernel, const Footprint& footprint, Picoseconds alone, Picoseconds now,
+              std::vector<Change>& changes);
+
+  /// Next moment at which something happens by itself; Picoseconds::max() if nothing will. Not every such
+  /// moment brings a Started or Ended: blocks may just give room to other blocks of their kernel.
+  Picoseconds next_change() const { return next_; }
+
+  /// Goes on to `now` (<= next_change()). Appends what happened at `now`: ends (in order of start), then
+  /// starts (in order of submission). Before next_change() nothing happens, so any number of such calls
+  /// changes nothing.
+  void advance(Picoseconds now, std::vector<Change>& changes);
+
+  /// When a started kernel will end: exact while it is alone, else at the present rates (all its blocks that
+  /// are not placed yet at the rate of those that are). Picoseconds::max() if it has not started or stands
+  /// still.
+  Picoseconds predicted_end(std::uint32_t kernel) const;
+
+  /// No kernel is present.
+  bool idle() const { return mode_ == Mode::Idle; }
+
+  /// Appends everything the future depends on, relative to `now`, names of kernels included: equal states
+  /// behave equally for ever. A pattern of submissions that repeats to the picosecond repeats its states to
+  /// the bit, from the second time on that every kernel present was submitted within it: what a block has
+  /// done is summed up from its own start on, from equal time steps at equal rates.
+  void append_state(Picoseconds now, std::vector<std::int64_t>& state) const;
+
+ private:
+  enum class Mode : std::uint8_t {
+    Idle,
+    Apart,  ///< kernels that do not share: each runs as if it were alone. A machine that shares has one at
+            ///< most.
+    Shared  ///< kernels_ and groups_ hold the state
+  };
+  /// A kernel that runs as if it were alone.
+  struct Lone {
+    std::uint32_t name;
+    Picoseconds start;
+    Picoseconds alone;
+    Footprint footprint;  ///< unused if the machine does not share
+  };
+  struct Kernel {
+    std::uint32_t name;
+    bool started;
+    bool packs;              ///< fills up the SMs that come free, one by one (a late kernel)
+    std::int32_t residents;  ///< entries of groups_ that are this kernel's
+    double pool;             ///< blocks not placed yet; fluid: that have not run yet
+    double rate;             ///< blocks per ps that those placed get done
+    Picoseconds alone;
+    Footprint footprint;
+    BlockModel block;
+
+    Kernel(const Lone& kernel, const SharingLimits& limits);
+  };
+  /// Blocks of one kernel on each SM of a group, placed together.
+  struct Resident {
+    std::uint32_t kernel;  ///< index into kernels_
+    std::int32_t blocks;
+    double done;  ///< 0..1 of their time; stays while their kernel is fluid and has a pool
+    double full;  ///< share of full speed that the SM leaves them
+    double rate;  ///< of `done`, per ps
+  };
+  /// SMs of equal content.
+  struct Group {
+    std::int32_t sms = 0;
+    SmResources free;
+    std::int32_t carveout =
+        0;  ///< shared memory that its first kernel set aside; unless it is idle, no more is had
+    std::int64_t load = 0;
+    std::vector<Resident> residents;  ///< oldest first
+  };
+
+  void submit_apart(const Lone& kernel, std::vector<Change>& changes);
+  void advance_apart(Picoseconds now, std::vector<Change>& changes);
+  bool has_device_to_itself() const;
+  void share(Picoseconds now);
+  void derive(double elapsed);
+  void derive_layers(double elapsed);
+
+  void clear_groups();
+  std::int32_t room_on(const Group& group, const BlockModel& block) const;
+  std::size_t best_group(const BlockModel& block) const;
+  void place(std::vector<Change>* changes);
+  void place_blocks(std::uint32_t k, std::size_t g);
+  void mark_late();
+  template <class Gone>
+  void remove_residents(Gone gone);
+  void merge_groups();
+  void retire(std::vector<Change>& changes);
+
+  bool consumes_pool(const Kernel& kernel) const { return kernel.block.fluid && kernel.pool > 0; }
+  void update_rates();
+  void share_sm(Group& group, const double* memory_share) const;
+  void progress(Picoseconds now);
+  void update_next();
+  Picoseconds after(double picoseconds) const;
+
+  SharingLimits limits_;
+  Mode mode_ = Mode::Idle;
+  Picoseconds next_ = Picoseconds::max();
+  std::vector<Lone> apart_;  ///< in order of start
+
+  Picoseconds since_{};          ///< Shared: what is done is as of then
+  std::vector<Kernel> kernels_;  ///< in order of submission, which is the order of start
+  std::size_t waiting_ = 0;      ///< the first of kernels_ that still has blocks to place; all after it do
+  std::vector<Group> groups_;    ///< those past group_count_ are kept for their memory
+  std::size_t group_count_ = 0;
+  std::vector<std::uint32_t> renumbered_;  ///< of kernels_, when some have ended
+};
+
+}  // namespace gpusim::engine
