@@ -25,7 +25,8 @@ inline engine::Program launches(std::int64_t n, Picoseconds call, bool two) {
   using namespace engine;
   Program program;
   program.names = {"kernel"};
-  program.streams = {{"0", 0}, {"1", 0}};
+  program.streams = {{"0", 0}};
+  if (two) program.streams.push_back({"1", 0});
   program.events = {"previous kernel"};
   program.threads = {{"main", {}, {}}};
   const std::vector<std::int64_t> durations = kernel_durations_ns(n);
@@ -34,7 +35,7 @@ inline engine::Program launches(std::int64_t n, Picoseconds call, bool two) {
   program.threads[0].instructions.reserve(durations.size() + durations.size() / 5);
   for (std::int64_t i = 0; i < n; ++i) {
     const auto stream = static_cast<std::uint16_t>(two ? i % 2 : 0);
-    std::vector<Instruction>& out = program.threads[0].instructions;
+    LargeVector<Instruction>& out = program.threads[0].instructions;
     if (two && i % 10 == 9)
       out.push_back({.call = Call::StreamWait, .attached = true, .stream = stream, .object = 0});
     GpuOp op;

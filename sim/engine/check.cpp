@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "sim/engine/check.hpp"
 
-#include "sim/engine/program.hpp"
+#include <algorithm>
 
 namespace gpusim::engine {
 
@@ -49,7 +49,7 @@ void check_op(const Program& program, Index index) {
   if (op.gap_class >= gap_class_limit) refuse(of() + "'s gap class is out of range");
 }
 
-void check_graph(const Program& program, const CudaGraph& graph, Index index) {
+void check_nodes(const Program& program, const CudaGraph& graph, Index index) {
   const auto of = [&] { return "CUDA graph " + std::to_string(index); };
   check_index(graph.name, program.names.size(), of, "'s name");
   if (graph.nodes.empty()) refuse(of() + " has no nodes");
@@ -136,7 +136,7 @@ Index Program::add(const GpuOp& op, const OpInfo& about) {
   return static_cast<Index>(ops.size() - 1);
 }
 
-void check(const Program& program, const Machine& machine) {
+void check_tables(const Program& program, const Machine& machine) {
   if (machine.launch_queue_depth < 1) refuse("the launch queue depth is below 1");
   if (machine.graph_class >= gap_class_limit) refuse("the machine's CUDA-graph class is out of range");
   check_duration(
@@ -148,11 +148,20 @@ void check(const Program& program, const Machine& machine) {
     if (stream.device < 0 || stream.device > 0xffff)
       refuse("stream '" + stream.name + "' has a device out of range");
   for (const Distribution& distribution : program.distributions) check_distribution(distribution);
+  if (program.info.size() != program.ops.size()) refuse("ops and their information differ in number");
+  for (Index i = 0; i < program.graphs.size(); ++i) check_nodes(program, program.graphs[i], i);
+}
+
+void check_graph(const Program& program, Index index) {
+  for (const CudaGraph::Node& node : program.graphs[index].nodes)
+    if (node.kind == CudaGraph::NodeKind::Op) check_op(program, node.op);
+}
+
+void check(const Program& program, const Machine& machine) {
+  check_tables(program, machine);
   for (const std::int64_t size : program.sizes)
     if (size < 0) refuse("a byte count is negative");
-  if (program.info.size() != program.ops.size()) refuse("ops and their information differ in number");
   for (Index i = 0; i < program.ops.size(); ++i) check_op(program, i);
-  for (Index i = 0; i < program.graphs.size(); ++i) check_graph(program, program.graphs[i], i);
   for (const HostThread& thread : program.threads) {
     for (const Index name : thread.names)
       if (name != no_index)

@@ -3,12 +3,21 @@
 
 #include <optional>
 
+#include "sim/engine/check.hpp"
+#include "sim/engine/one_pass.hpp"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/simulator_device.inl"
 #include "sim/engine/simulator_host.inl"
 #include "sim/engine/simulator_steady.inl"
 
+// What kernels of several streams share is found out by the general engine.
+#include "sim/engine/one_pass.inl"
+
 namespace gpusim::engine {
+
+bool may_share(const Program&, const Machine&) {
+  return false;
+}
 
 namespace {
 
@@ -35,9 +44,10 @@ Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink&
       agenda_(program.streams.size() + program.threads.size()),
       streams_(program.streams.size()),
       threads_(program.threads.size()),
-      logs_(program.threads.size()),
       events_(program.events.size()),
-      signals_(program.signals.size()) {
+      signals_(program.signals.size()),
+      graph_free_(program.graphs.size()),
+      accounts_(program.threads.size()) {
   int devices = 1;
   for (const Stream& stream : program.streams) devices = std::max(devices, stream.device + 1);
   device_streams_.resize(static_cast<std::size_t>(devices));
@@ -66,9 +76,7 @@ Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink&
   graph_is_random_.resize(program.graphs.size());
   for (std::size_t i = 0; i < program.graphs.size(); ++i) {
     const CudaGraph& graph = program.graphs[i];
-    graph_is_random_[i] = std::any_of(
-        graph.nodes.begin(), graph.nodes.end(),
-        [&](const CudaGraph::Node& node) { return program.ops[node.op].distribution != no_index; });
+    graph_is_random_[i] = is_random(program, graph);
     if (!graph_is_random_[i])
       schedule_graph(
           program, machine, graph, [&](Index node) { return program.ops[graph.nodes[node].op].duration; },
@@ -169,25 +177,12 @@ std::string Simulator<Sink>::waits_of_stream(std::size_t index) const {
 /// Explains the time after the last op and closes the books.
 template <class Sink>
 Run Simulator<Sink>::finish() {
-  Run result;
-  result.first_op_start = first_op_start_;
-  result.last_op_end = any_op_ ? busy_until_ : Picoseconds(0);
-  totals_.steps = steps_target_;
-  result.window = totals_;
-  result.window.wall = result.last_op_end - result.first_op_start;
-  for (std::size_t i = 0; i < totals_.idle.size(); ++i) result.window.idle[i] -= idle_before_first_op_[i];
-
   std::size_t last_thread = 0;
   for (std::size_t i = 0; i < threads_.size(); ++i)
     if (threads_[i].end > threads_[last_thread].end) last_thread = i;
-  const Picoseconds host_end = threads_[last_thread].end;
-  if (host_end > busy_until_) {
-    attribute_host(last_thread, host_end);
-    busy_until_ = host_end;
-  }
-  totals_.wall = busy_until_;
-  GPUSIM_ASSERT(totals_.busy + totals_.idle_total() == totals_.wall);
-  result.totals = totals_;
+  Run result;
+  totals_.steps = steps_target_;
+  accounts_.finish(last_thread, threads_[last_thread].end, result);
   result.peak_bytes = peak_;
   result.final_bytes = allocated_;
   result.queue_length_max = queue_length_max_;
@@ -219,24 +214,29 @@ Steady Simulator<Sink>::run_steady(const SteadyOptions& options) {
 
 namespace {
 
-/// Room for all that will happen: growing by doubling would move, and first touch, everything twice. Up to a
-/// limit that is far above what anybody looks at, so that a wrong number of steps does not take the memory of
-/// the machine.
+/// An empty timeline with room for all that will happen: growing by doubling would move everything twice. Up
+/// to a limit that is far above what anybody looks at, so that a wrong number of steps does not take the
+/// address space of the machine.
 void prepare(Timeline& timeline, const Program& program, std::int64_t steps) {
   constexpr double records_max = 1e8;
+  const auto room = [&](double per_step) {
+    return static_cast<std::size_t>(
+        std::min(records_max, per_step * static_cast<double>(std::max<std::int64_t>(steps, 0))));
+  };
+  timeline = Timeline{};
   double ops = 0;
   timeline.threads.resize(program.threads.size());
   for (std::size_t t = 0; t < program.threads.size(); ++t) {
-    const std::vector<Instruction>& instructions = program.threads[t].instructions;
+    const LargeVector<Instruction>& instructions = program.threads[t].instructions;
     timeline.threads[t].per_step = instructions.size();
-    timeline.threads[t].call_end.reserve(static_cast<std::size_t>(
-        std::min(records_max, static_cast<double>(instructions.size()) * static_cast<double>(steps))));
-    for (const Instruction& in : instructions) {
-      if (in.call == Call::Launch) ops += 1;
-      if (in.call == Call::LaunchGraph) ops += static_cast<double>(program.graphs[in.object].nodes.size());
-    }
+    timeline.threads[t].call_end.reserve(room(static_cast<double>(instructions.size())));
+    ops += static_cast<double>(instructions.size());
+    if (program.graphs.empty()) continue;
+    for (const Instruction& in : instructions)
+      if (in.call == Call::LaunchGraph && in.object < program.graphs.size())
+        ops += static_cast<double>(program.graphs[in.object].nodes.size());
   }
-  timeline.ops.reserve(static_cast<std::size_t>(std::min(records_max, ops * static_cast<double>(steps))));
+  timeline.ops.reserve(room(ops));
 }
 
 /// Entries that one step puts into launch queues.
@@ -302,16 +302,37 @@ std::optional<Steady> steady_of_shorter_queue(const Program& program, const Mach
 
 }  // namespace
 
-Run run(const Program& program, const Machine& machine, std::int64_t steps, Timeline* timeline) {
+Run run_event_by_event(const Program& program, const Machine& machine, std::int64_t steps,
+                       Timeline* timeline) {
   check(program, machine);
   if (timeline == nullptr) {
     NullSink sink;
     return Simulator<NullSink>(program, machine, sink).run(steps);
   }
-  *timeline = Timeline{};
   prepare(*timeline, program, steps);
   TimelineSink sink(*timeline);
-  return Simulator<TimelineSink>(program, machine, sink).run(steps);
+  const Run result = Simulator<TimelineSink>(program, machine, sink).run(steps);
+  return result;
+}
+
+bool takes_fast_path(const Program& program, const Machine& machine) {
+  check(program, machine);
+  NullSink sink;
+  return OnePass<NullSink>(program, machine, sink).run(1).has_value();
+}
+
+Run run(const Program& program, const Machine& machine, std::int64_t steps, Timeline* timeline) {
+  check_tables(program, machine);
+  std::optional<Run> result;
+  if (timeline == nullptr) {
+    NullSink sink;
+    result = OnePass<NullSink>(program, machine, sink).run(steps);
+  } else {
+    prepare(*timeline, program, steps);
+    TimelineSink sink(*timeline);
+    result = OnePass<TimelineSink>(program, machine, sink).run(steps);
+  }
+  return result ? *result : run_event_by_event(program, machine, steps, timeline);
 }
 
 Steady run_steady(const Program& program, const Machine& machine, SteadyOptions options) {

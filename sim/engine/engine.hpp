@@ -14,6 +14,14 @@ namespace gpusim::engine {
 /// it. Throws ProgramError, DeadlockError.
 Run run(const Program& program, const Machine& machine, std::int64_t steps = 1, Timeline* timeline = nullptr);
 
+/// The same by the event loop alone, without the fast path that `run` takes where it can. Same answer, byte
+/// for byte; for tests, and to see what the fast path is worth.
+Run run_event_by_event(const Program& program, const Machine& machine, std::int64_t steps = 1,
+                       Timeline* timeline = nullptr);
+
+/// Whether `run` takes the fast path: one host thread, and nothing whose order is found out on the way.
+bool takes_fast_path(const Program& program, const Machine& machine);
+
 struct SteadyOptions {
   /// Give up looking for a repetition after this many steps or this many executed host instructions,
   /// whichever comes first (but not before 16 steps).

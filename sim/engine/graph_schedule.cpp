@@ -28,4 +28,16 @@ void schedule_graph(const Program& program, const Machine& machine, const CudaGr
                    [](const ScheduledNode& a, const ScheduledNode& b) { return a.start < b.start; });
 }
 
+bool has_fixed_schedule(const Program& program, const CudaGraph& graph) {
+  return std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const CudaGraph::Node& node) {
+    return node.kind == CudaGraph::NodeKind::Op && program.ops[node.op].copy_engine == CopyEngine::None;
+  });
+}
+
+bool is_random(const Program& program, const CudaGraph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const CudaGraph::Node& node) {
+    return node.kind == CudaGraph::NodeKind::Op && program.ops[node.op].distribution != no_index;
+  });
+}
+
 }  // namespace gpusim::engine

@@ -22,4 +22,9 @@ void schedule_graph(const Program& program, const Machine& machine, const CudaGr
                     const std::function<Picoseconds(Index node)>& duration,
                     std::vector<ScheduledNode>& result);
 
+/// Whether a replay's times are known when it starts: no events inside, no copy engines to wait for.
+bool has_fixed_schedule(const Program& program, const CudaGraph& graph);
+/// Whether its durations are drawn anew at each replay.
+bool is_random(const Program& program, const CudaGraph& graph);
+
 }  // namespace gpusim::engine

@@ -28,25 +28,22 @@ class HostLog {
  public:
   void add(Picoseconds start, Picoseconds end, HostState state, Picoseconds busy_until,
            std::uint16_t signaller = 0) {
-    if (end <= busy_until || end <= start) return;
-    forget_until(busy_until);
-    if (!segments_.empty()) {
-      HostSegment& last = segments_.back();
-      if (last.state == state && last.end == start &&
-          (state != HostState::Awaiting || last.signaller == signaller)) {
-        last.end = end;
-        return;
-      }
+    if (end <= start) return;
+    // A host that launches and launches does one thing: nothing to write.
+    if (state == latest_.state && start == latest_.end && signaller == latest_.signaller) {
+      latest_.end = end;
+      return;
     }
-    segments_.push_back({start, end, state, signaller});
+    while (!older_.empty() && older_.front().end <= busy_until) older_.pop_front();
+    if (latest_.end > busy_until) older_.push_back(latest_);
+    latest_ = {start, end, state, signaller};
   }
-  void forget_until(Picoseconds time) {
-    while (!segments_.empty() && segments_.front().end <= time) segments_.pop_front();
-  }
-  const Ring<HostSegment>& segments() const { return segments_; }
+  const HostSegment& latest() const { return latest_; }
+  const Ring<HostSegment>& older() const { return older_; }
 
  private:
-  Ring<HostSegment> segments_;
+  HostSegment latest_;
+  Ring<HostSegment> older_;
 };
 
 }  // namespace gpusim::engine

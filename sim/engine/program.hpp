@@ -14,6 +14,7 @@
 
 #include "sim/engine/distribution.hpp"
 #include "sim/engine/footprint.hpp"
+#include "sim/engine/large_vector.hpp"
 #include "sim/engine/time.hpp"
 
 namespace gpusim::engine {
@@ -94,7 +95,7 @@ struct CudaGraph {
     Op,      ///< A kernel, a copy or a memset.
     Record,  ///< Records an event when all of `after` have ended.
     Wait,    ///< Ends when all of `after` have and the event has fired that was recorded last when the graph
-           ///< was launched.
+             ///< was launched.
   };
   struct Node {
     Index op = no_index;       ///< Into Program::ops; Record, Wait: into Program::events.
@@ -145,7 +146,7 @@ static_assert(sizeof(Instruction) == 32);
 
 struct HostThread {
   std::string name;
-  std::vector<Instruction> instructions;  ///< Of one step.
+  LargeVector<Instruction> instructions;  ///< Of one step.
   /// What people see on the host row, by instruction; no_index, or a list that is shorter: the call's own
   /// name.
   std::vector<Index> names;
@@ -164,8 +165,8 @@ struct HostThread {
 
 struct Program {
   std::vector<std::string> names;
-  std::vector<GpuOp> ops;
-  std::vector<OpInfo> info;  ///< Of each op.
+  LargeVector<GpuOp> ops;
+  LargeVector<OpInfo> info;  ///< Of each op.
   std::vector<Footprint> footprints;
   std::vector<CudaGraph> graphs;
   std::vector<Stream> streams;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace gpusim::engine {
 
@@ -81,6 +82,17 @@ std::vector<Index> Timeline::calls_in_order() const {
   return order;
 }
 
+std::vector<Index> Timeline::ops_in_order() const {
+  std::vector<Index> order(ops.size());
+  std::iota(order.begin(), order.end(), Index{0});
+  std::sort(order.begin(), order.end(), [&](Index a, Index b) {
+    const OpRecord& x = ops[a];
+    const OpRecord& y = ops[b];
+    return std::tie(x.start, x.call, x.node, x.end) < std::tie(y.start, y.call, y.node, y.end);
+  });
+  return order;
+}
+
 std::size_t Timeline::call_limit() const {
   std::size_t most = 0;
   for (const Thread& thread : threads) most = std::max(most, thread.call_end.size());
@@ -94,7 +106,7 @@ const Instruction& instruction_of(const Program& program, const CallRecord& call
 const Instruction& launch_of(const Program& program, const Timeline& timeline, const OpRecord& record) {
   const std::size_t thread = record.call % timeline.threads.size();
   const std::size_t executed = record.call / timeline.threads.size();
-  const std::vector<Instruction>& instructions = program.threads[thread].instructions;
+  const LargeVector<Instruction>& instructions = program.threads[thread].instructions;
   return instructions[executed % instructions.size()];
 }
 

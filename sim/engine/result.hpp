@@ -104,7 +104,9 @@ struct Timeline {
     std::vector<Picoseconds> step_start;  ///< Of each step begun.
     std::size_t per_step = 0;             ///< Instructions of a step.
   };
-  LargeVector<OpRecord> ops;  ///< In order of start; at equal times by stream.
+  /// Of each stream in order of start; those of several streams stand in the order in which the engine came
+  /// to know of them, see ops_in_order().
+  LargeVector<OpRecord> ops;
   std::vector<Thread> threads;
   std::vector<MemoryRecord> memory;
 
@@ -115,6 +117,8 @@ struct Timeline {
   CallRecord call(Index number) const;
   /// All calls, in order of start; at equal times by thread.
   std::vector<Index> calls_in_order() const;
+  /// Indices of all ops, in order of start; at equal times by call and node.
+  std::vector<Index> ops_in_order() const;
   /// Above every call number.
   std::size_t call_limit() const;
 };

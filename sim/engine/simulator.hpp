@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/engine/accounts.hpp"
 #include "sim/engine/agenda.hpp"
 #include "sim/engine/assertion.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/graph_schedule.hpp"
-#include "sim/engine/host_log.hpp"
 #include "sim/engine/ring.hpp"
 
 namespace gpusim::engine {
@@ -174,7 +174,7 @@ class Simulator {
   void wait_for_stream(std::size_t thread, std::size_t stream);
   void log(std::size_t thread, Picoseconds start, Picoseconds end, HostState state,
            std::uint16_t signaller = 0) {
-    logs_[thread].add(start, end, state, busy_until_, signaller);
+    accounts_.host(thread, start, end, state, signaller);
   }
   static bool takes_place(const Instruction& instruction) {
     return instruction.call != Call::Record &&
@@ -197,16 +197,9 @@ class Simulator {
   void start_graph(StreamState& stream, std::size_t index);
   void start_node(StreamState& stream, std::size_t index);
   void finish_entry(StreamState& stream);
-  void count_op(OpKind kind);
   Picoseconds duration_of(const GpuOp& op, const Entry& entry, Index node) const;
 
-  // Idle time.
-  void account(Picoseconds start, Picoseconds end);
-  void attribute_start(const StreamState& stream, const Entry& entry);
-  void attribute_event(Picoseconds fire, const Origin& origin, Picoseconds to);
-  void attribute_launch(const Origin& origin, Picoseconds to);
-  void attribute_host(std::size_t thread, Picoseconds to);
-  void idle(IdleCause cause, Picoseconds amount) { totals_.idle[static_cast<std::size_t>(cause)] += amount; }
+  StartCause cause_of(const StreamState& stream, const Entry& entry) const;
 
   // Steady state.
   struct Snapshot {
@@ -224,13 +217,13 @@ class Simulator {
   Agenda agenda_;
   std::vector<StreamState> streams_;
   std::vector<ThreadState> threads_;
-  std::vector<HostLog> logs_;
   std::vector<EventState> events_;
   std::vector<Instance> instances_;
   std::vector<Index> free_instances_;
   std::vector<SignalState> signals_;
   std::vector<std::vector<ScheduledNode>> graph_schedules_;
   std::vector<bool> graph_is_random_;
+  std::vector<Picoseconds> graph_free_;   ///< End of the latest replay: two of one graph never overlap.
   std::vector<Picoseconds> engine_free_;  ///< By device and copy engine.
   std::vector<std::vector<std::uint32_t>> device_streams_;
   Picoseconds largest_gap_{0};
@@ -242,11 +235,8 @@ class Simulator {
   bool stop_ = false;
   bool random_ = false;
 
-  Totals totals_;
-  Picoseconds busy_until_{0};
-  bool any_op_ = false;
-  Picoseconds first_op_start_{0};
-  std::array<Picoseconds, idle_cause_count> idle_before_first_op_{};
+  Accounts accounts_;
+  Totals& totals_ = accounts_.totals;
   std::int64_t allocated_ = 0;
   std::int64_t peak_ = 0;
   std::int32_t queue_length_max_ = 0;

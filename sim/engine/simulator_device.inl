@@ -89,6 +89,10 @@ void Simulator<Sink>::run_stream(std::size_t index) {
     return;
   }
   if (entry.type == Entry::Type::Graph) {
+    if (graph_free_[entry.object] > now_) {
+      set_stream(index, graph_free_[entry.object]);
+      return;
+    }
     start_graph(stream, index);
     return;
   }
@@ -142,9 +146,9 @@ void Simulator<Sink>::start_op(StreamState& stream, std::size_t index, Picosecon
   const Entry& entry = stream.queue.front();
   const GpuOp& op = program_.ops[entry.object];
   const Picoseconds end = now_ + duration;
-  attribute_start(stream, entry);
-  account(now_, end);
-  count_op(op.kind);
+  accounts_.started(static_cast<std::uint32_t>(index), now_, cause_of(stream, entry));
+  accounts_.ran(now_, end);
+  accounts_.count(op.kind);
   sink_.op({.start = now_, .end = end, .call = entry.call, .node = no_index});
   stream.has_last = true;
   stream.last_class = op.gap_class;
@@ -172,6 +176,8 @@ void Simulator<Sink>::start_graph(StreamState& stream, std::size_t index) {
   } else {
     stream.schedule = &graph_schedules_[entry.object];
   }
+  for (const ScheduledNode& node : *stream.schedule)
+    graph_free_[entry.object] = std::max(graph_free_[entry.object], now_ + node.end);
   start_node(stream, index);
 }
 
@@ -182,14 +188,11 @@ void Simulator<Sink>::start_node(StreamState& stream, std::size_t index) {
   const ScheduledNode& scheduled = (*stream.schedule)[stream.next_node];
   const Index op_index = graph.nodes[scheduled.node].op;
   const Picoseconds end = stream.graph_start + scheduled.end;
-  if (stream.next_node == 0) {
-    attribute_start(stream, entry);
-  } else if (now_ > busy_until_) {
-    // What the node waited for has ended: the time since is the gap between nodes.
-    idle(IdleCause::Gap, now_ - busy_until_);
-  }
-  account(now_, end);
-  count_op(program_.ops[op_index].kind);
+  // What a later node waited for has ended: the time since is the gap between nodes.
+  accounts_.started(static_cast<std::uint32_t>(index), now_,
+                    stream.next_node == 0 ? cause_of(stream, entry) : StartCause{});
+  accounts_.ran(now_, end);
+  accounts_.count(program_.ops[op_index].kind);
   sink_.op({.start = now_, .end = end, .call = entry.call, .node = scheduled.node});
   stream.all_end = std::max(stream.all_end, end);
   stream.last_end = std::max(stream.last_end, end);
@@ -200,7 +203,7 @@ void Simulator<Sink>::start_node(StreamState& stream, std::size_t index) {
   stream.in_graph = false;
   stream.has_last = true;
   stream.last_class = machine_.graph_class;
-  stream.last_start = stream.graph_start;
+  stream.last_start = now_;
   stream.last_min_period = Picoseconds(0);
   finish_entry(stream);
   settle(index);
@@ -227,21 +230,6 @@ void Simulator<Sink>::finish_entry(StreamState& stream) {
 }
 
 template <class Sink>
-void Simulator<Sink>::count_op(OpKind kind) {
-  switch (kind) {
-    case OpKind::Kernel:
-      ++totals_.counts.kernels;
-      break;
-    case OpKind::Memcpy:
-      ++totals_.counts.memcpys;
-      break;
-    case OpKind::Memset:
-      ++totals_.counts.memsets;
-      break;
-  }
-}
-
-template <class Sink>
 Picoseconds Simulator<Sink>::duration_of(const GpuOp& op, const Entry& entry, Index node) const {
   if (op.distribution == no_index) return op.duration;
   const std::uint64_t where = (static_cast<std::uint64_t>(entry.origin.thread) << 32) | entry.instruction;
@@ -249,90 +237,23 @@ Picoseconds Simulator<Sink>::duration_of(const GpuOp& op, const Entry& entry, In
               mix(program_.seed, static_cast<std::uint64_t>(entry.step), where, node));
 }
 
-/// Adds one op to the union of busy time. Ops come in order of start.
+/// What bound the start of the op at the head of `stream`, which starts now.
 template <class Sink>
-void Simulator<Sink>::account(Picoseconds start, Picoseconds end) {
-  if (!any_op_) {
-    any_op_ = true;
-    first_op_start_ = start;
-    idle_before_first_op_ = totals_.idle;
-  }
-  totals_.op_sum += end - start;
-  const Picoseconds from = std::max(start, busy_until_);
-  if (end > from) totals_.busy += end - from;
-  busy_until_ = std::max({busy_until_, start, end});
-}
-
-/// Explains the idle time that ends now with the start of the op at the head of `stream`: what bound it?
-template <class Sink>
-void Simulator<Sink>::attribute_start(const StreamState& stream, const Entry& entry) {
-  if (now_ <= busy_until_) return;
+StartCause Simulator<Sink>::cause_of(const StreamState& stream, const Entry& entry) const {
+  const auto launch = [](const Origin& origin) {
+    return StartCause{.kind = StartCause::Kind::Launch, .thread = origin.thread, .call_end = origin.call_end};
+  };
   if (stream.has_barrier && stream.barrier == now_) {
-    attribute_event(stream.barrier_fire, stream.barrier_origin, now_);
-  } else if (entry.origin.arrival == now_) {
-    attribute_launch(entry.origin, now_);
-  } else if (stream.floor == now_) {
-    attribute_launch(stream.floor_origin, now_);
-  } else {
-    // The previous op of the stream ended no later than the last one of all: all of it is gap.
-    idle(IdleCause::Gap, now_ - busy_until_);
+    const Origin& origin = stream.barrier_origin;
+    return {.kind = origin.arrival == stream.barrier_fire ? StartCause::Kind::LateRecord
+                                                          : StartCause::Kind::Event,
+            .thread = origin.thread,
+            .fire = stream.barrier_fire,
+            .call_end = origin.call_end};
   }
-}
-
-template <class Sink>
-void Simulator<Sink>::attribute_event(Picoseconds fire, const Origin& origin, Picoseconds to) {
-  const Picoseconds from = std::max(busy_until_, fire);
-  idle(IdleCause::Event, to - from);
-  if (from == busy_until_) return;
-  // Nothing ran before the event fired either. If its record was late, so was the host.
-  if (origin.arrival == fire) {
-    attribute_launch(origin, from);
-  } else {
-    idle(IdleCause::Event, from - busy_until_);
-  }
-}
-
-template <class Sink>
-void Simulator<Sink>::attribute_launch(const Origin& origin, Picoseconds to) {
-  const Picoseconds from = std::clamp(origin.call_end, busy_until_, to);
-  idle(IdleCause::LaunchLatency, to - from);
-  attribute_host(origin.thread, from);
-}
-
-/// Walks back through what `thread` did from `to` to the end of the last op.
-template <class Sink>
-void Simulator<Sink>::attribute_host(std::size_t thread, Picoseconds to) {
-  std::size_t at = logs_[thread].segments().size();
-  while (to > busy_until_) {
-    const Ring<HostSegment>& segments = logs_[thread].segments();
-    while (at > 0 && segments[at - 1].start >= to) --at;
-    GPUSIM_ASSERT(at > 0 && segments[at - 1].end >= to);
-    const HostSegment& segment = segments[at - 1];
-    if (segment.state == HostState::Awaiting) {
-      thread = segment.signaller;
-      at = logs_[thread].segments().size();
-      continue;
-    }
-    const Picoseconds from = std::max(busy_until_, segment.start);
-    switch (segment.state) {
-      case HostState::Working:
-        idle(IdleCause::Dispatch, to - from);
-        break;
-      case HostState::Input:
-        idle(IdleCause::Input, to - from);
-        break;
-      case HostState::Synchronizing:
-        idle(IdleCause::Synchronization, to - from);
-        break;
-      // A full queue on an idle device: the head of that queue waits for an event.
-      case HostState::QueueFull:
-        idle(IdleCause::Event, to - from);
-        break;
-      case HostState::Awaiting:
-        break;
-    }
-    to = from;
-  }
+  if (entry.origin.arrival == now_) return launch(entry.origin);
+  if (stream.floor == now_) return launch(stream.floor_origin);
+  return {};
 }
 
 }  // namespace gpusim::engine

@@ -55,7 +55,7 @@ void Simulator<Sink>::run_thread(std::size_t thread) {
 template <class Sink>
 bool Simulator<Sink>::execute(std::size_t thread) {
   ThreadState& state = threads_[thread];
-  const std::vector<Instruction>& instructions = program_.threads[thread].instructions;
+  const LargeVector<Instruction>& instructions = program_.threads[thread].instructions;
   if (state.pc == instructions.size()) {
     ++state.step;
     if (thread == marker_) step_boundary(thread);
@@ -171,7 +171,9 @@ bool Simulator<Sink>::execute(std::size_t thread) {
       break;
     }
   }
-  return state.phase == ThreadPhase::Ready && agenda_.time_of(thread_actor(thread)) == now_;
+  // At the same instant streams come first.
+  return state.phase == ThreadPhase::Ready && agenda_.next_actor() == thread_actor(thread) &&
+         agenda_.next_time() == now_;
 }
 
 /// After `thread` has finished a step: lets those go on that had to wait for the slowest.

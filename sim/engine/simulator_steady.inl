@@ -12,11 +12,9 @@ template <class Sink>
 void Simulator<Sink>::step_boundary(std::size_t thread) {
   if (steady_options_ == nullptr) return;
   const std::int64_t step = threads_[thread].step;
-  if (program_.ops.empty() && now_ > busy_until_) {
-    // Nothing will ever run on the device: explain its idle time here.
-    attribute_host(thread, now_);
-    busy_until_ = now_;
-  }
+  // Nothing will ever run on the device: its idle time is explained here.
+  if (program_.ops.empty()) accounts_.explain_by_host(thread, now_);
+  accounts_.settle(now_);
   if (!random_) {
     scratch_state_.clear();
     scalar_state(scratch_state_);
@@ -75,7 +73,7 @@ class StateWriter {
 template <class Sink>
 void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {
   StateWriter out(state, now_);
-  out.add_time(busy_until_, Picoseconds::min());
+  out.add_time(accounts_.busy_until(), Picoseconds::min());
   for (const StreamState& stream : streams_) {
     out.add(static_cast<std::int64_t>(stream.queue.size()));
     out.add(stream.waiting);
@@ -112,13 +110,14 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
     out.add(instance.fired ? 1 : 0);
     if (!instance.fired) return;
     // Long past fires are all alike. Idle time is walked back to the last op's end and no further.
-    const Picoseconds horizon = std::min(Picoseconds(0), busy_until_ - now_) - machine_.event_latency;
+    const Picoseconds horizon =
+        std::min(Picoseconds(0), accounts_.busy_until() - now_) - machine_.event_latency;
     out.add_time(instance.fire, horizon);
     out.add_time(instance.origin.arrival, horizon);
     out.add_time(instance.origin.call_end, horizon);
     out.add(instance.origin.thread);
   };
-  const Picoseconds open_idle = std::min(Picoseconds(0), busy_until_ - now_);
+  const Picoseconds open_idle = std::min(Picoseconds(0), accounts_.busy_until() - now_);
   for (const EventState& event : events_) {
     out.add(event.recorded ? 1 : 0);
     add_instance(event.latest);
@@ -173,16 +172,8 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
     for (std::size_t j = 0; j < signal.waiting_threads.size(); ++j) out.add(signal.waiting_threads[j]);
   }
   for (const Picoseconds free : engine_free_) out.add_time(free);
-  // What the open idle time will be explained with.
-  for (const HostLog& log : logs_)
-    for (std::size_t j = 0; j < log.segments().size(); ++j) {
-      const HostSegment& segment = log.segments()[j];
-      if (segment.end <= busy_until_) continue;
-      out.add_time(std::max(segment.start, busy_until_), Picoseconds::min());
-      out.add_time(segment.end, Picoseconds::min());
-      out.add(static_cast<std::int64_t>(segment.state));
-      out.add(segment.signaller);
-    }
+  for (const Picoseconds free : graph_free_) out.add_time(free);
+  accounts_.write_state(now_, out);
 }
 
 }  // namespace gpusim::engine

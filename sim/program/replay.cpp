@@ -227,7 +227,7 @@ class ReplayBuilder {
     Picoseconds traced{0};  ///< Traced time up to which the thread is written.
   };
 
-  std::vector<Instruction>& instructions(std::uint16_t thread) {
+  engine::LargeVector<Instruction>& instructions(std::uint16_t thread) {
     return program().threads[thread].instructions;
   }
   void push(std::uint16_t thread, const Instruction& instruction, Index shown = no_index) {
@@ -401,7 +401,7 @@ class ReplayBuilder {
           push(thread, {.call = Call::Record, .stream = into, .object = event->second});
       }
     }
-    std::vector<Instruction> first;
+    engine::LargeVector<Instruction> first;
     for (const Index s : pinned_signals_) first.push_back({.call = Call::Signal, .object = s});
     engine::HostThread& main = program().threads[0];
     main.instructions.insert(main.instructions.begin(), first.begin(), first.end());

@@ -204,7 +204,7 @@ void without_device_synchronization(RandomProgram& random) {
 
 TEST_CASE("With room in the queues the makespan is the longest path of dependencies", "[engine][property]") {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
-    RandomProgram random = random_program(seed, {.share_streams = false, .copies = false});
+    RandomProgram random = random_program(seed, {.share_streams = false, .copies = false, .graphs_shared = false});
     without_device_synchronization(random);
     random.machine.launch_queue_depth = 1 << 20;
     const std::int64_t steps = 1 + static_cast<std::int64_t>(seed % 3);
@@ -217,7 +217,7 @@ TEST_CASE("With room in the queues the makespan is the longest path of dependenc
 TEST_CASE("With short queues and shared copy engines the longest path is a lower bound",
           "[engine][property]") {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
-    RandomProgram random = random_program(seed, {.share_streams = false, .copies = true});
+    RandomProgram random = random_program(seed, {.share_streams = false, .copies = true, .graphs_shared = false});
     without_device_synchronization(random);
     INFO("seed " << seed);
     random.machine.launch_queue_depth = 1 + static_cast<std::int32_t>(seed % 4);

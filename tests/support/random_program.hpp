@@ -13,6 +13,7 @@ struct RandomProgramOptions {
   bool share_streams = true;  ///< Several threads may launch into one stream.
   bool copies = true;         ///< Ops that compete for copy engines.
   bool distributions = false;
+  bool graphs_shared = true;  ///< One CUDA graph may be launched into several streams (no: nor streams).
   int threads_max = 3;
   int streams_max = 4;
   int instructions_max = 40;
@@ -120,6 +121,11 @@ inline RandomProgram random_program(std::uint64_t seed, const RandomProgramOptio
       } else if (what < 68 && !p.graphs.empty()) {
         in.call = Call::LaunchGraph;
         in.object = static_cast<Index>(below(static_cast<int>(p.graphs.size())));
+        if (!options.graphs_shared) {
+          const int graph = static_cast<int>(in.object);
+          if (graph % threads != t) continue;
+          in.stream = static_cast<std::uint16_t>(t + threads * (graph / threads % (streams / threads)));
+        }
       } else if (what < 76) {
         in.call = Call::Record;
         in.object = event;

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's fast path. Internal to the engine: users call engine.hpp.
+//
+// Where one host thread launches and nothing on the device depends on which of two things comes first, no
+// event queue is needed: in the order of the calls, every time is a maximum of sums of earlier ones. One pass
+// over the instructions computes them; ops of several streams are put in order of time before they are
+// accounted for. Same semantics and same bytes as Simulator (tests/property/engine_one_pass_test.cpp); what
+// this path cannot do it finds out on the way, and the caller starts again with Simulator.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "sim/engine/accounts.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/engine/graph_schedule.hpp"
+#include "sim/engine/ring.hpp"
+#include "sim/engine/take_times.hpp"
+
+namespace gpusim::engine {
+
+/// Whether kernels might slow each other down: then ends are not known at starts.
+bool may_share(const Program& program, const Machine& machine);
+
+template <class Sink>
+class OnePass {
+ public:
+  OnePass(const Program& program, const Machine& machine, Sink& sink)
+      : program_(program),
+        machine_(machine),
+        sink_(sink),
+        accounts_(program.threads.size()),
+        streams_(program.streams.size()),
+        events_(program.events.size()),
+        graphs_(program.graphs.size()) {}
+
+  /// All steps; nothing if the program needs the general engine, is wrong, or runs too long.
+  std::optional<Run> run(std::int64_t steps);
+
+ private:
+  /// An event that has been recorded.
+  struct Fire {
+    Picoseconds at{0};
+    Picoseconds call_end{0};  ///< Of the record.
+    bool late = false;        ///< It fired when the record arrived.
+  };
+
+  struct EventState {
+    bool recorded = false;
+    bool known_to_be_recorded_later = false;
+    Fire fire;
+  };
+
+  /// What the next launch into a stream looks at.
+  struct Tail {
+    Picoseconds end = -time_max;  ///< Of the ops before; long ago if there was none.
+    /// Nothing starts before: the latest wait, the latest event waited for, the minimum period of the op
+    /// before.
+    Picoseconds not_before{0};
+    GapClass op_class = 0;  ///< Of the op before.
+  };
+
+  struct StreamState {
+    Tail tail;
+    bool plain = false;       ///< In use, and no wait rides on the next launch.
+    TakeTimes taken;          ///< Of the launch queue.
+    std::size_t slot = 0;     ///< Into used_streams_, stretches_ and waiting_.
+    Picoseconds barrier{-1};  ///< The latest event waited for, with the event latency.
+    bool has_barrier = false;
+    Fire barrier_fire;
+    Picoseconds floor{0};  ///< The latest wait is taken.
+    Picoseconds floor_call_end{0};
+    Picoseconds done{0};  ///< Completion of the latest wait or record.
+    bool used = false;
+    bool attached_open = false;  ///< Waits ride on the next launch;
+    bool has_attached = false;   ///< some of them for an event that has been recorded:
+    Fire attached;               ///< the latest.
+
+    /// Completion of everything so far.
+    Picoseconds all_end() const { return std::max(done, tail.end); }
+  };
+
+  /// Ops of one stream that follow each other without a break; times in picoseconds. Idle time can only end
+  /// where one begins, so the streams' stretches, not their ops, are put in order of time.
+  struct Stretch {
+    std::int64_t start = -1;
+    std::int64_t end = -1;
+    // StartCause of the first op.
+    std::int64_t fire = 0;
+    std::int64_t call_end = 0;
+    StartCause::Kind kind = StartCause::Kind::Gap;
+  };
+
+  /// Where a call that puts something into a stream found its place.
+  struct Placed {
+    Picoseconds arrival;
+    Picoseconds call_end;
+  };
+
+  template <bool several>
+  bool step();
+  template <bool several>
+  const Instruction* launch_plain(const Instruction* at, const Instruction* end);
+  bool execute(const Instruction& instruction);
+  bool wait(const Instruction& instruction);
+  bool record(const Instruction& instruction, Picoseconds arrival, Picoseconds call_end);
+  bool attach(const Instruction& instruction);
+  bool launch_op(const Instruction& instruction);
+  bool launch_graph(const Instruction& instruction);
+  void synchronize(const Instruction& instruction, Picoseconds completion);
+  bool recorded_by_thread(Index event);
+
+  bool use(StreamState& stream, std::uint16_t index);
+  Picoseconds pass_attached(StreamState& stream, Picoseconds taken);
+  void launch_done(const Instruction& instruction, const StreamState& stream, Picoseconds call_end);
+  Placed place(const Instruction& instruction, bool takes_place);
+  void take(StreamState& stream, Picoseconds at);
+  void pass_barrier(StreamState& stream, const Fire& fire);
+  Picoseconds take_time(const StreamState& stream, Picoseconds arrival, Picoseconds gap) const;
+  Picoseconds gap_to(const StreamState& stream, const GpuOp& op, GapClass op_class) const {
+    return op.gap_before == gap_from_table ? machine_.gap[stream.tail.op_class][op_class] : op.gap_before;
+  }
+  StartCause cause_of(const StreamState& stream, Picoseconds start, const Placed& placed) const;
+  void started(const StreamState& stream, const OpRecord& record, const StartCause& cause);
+  static void set_cause(Stretch& stretch, const StartCause& cause);
+  void account(const Stretch& stretch);
+  void call_done(Picoseconds end) {
+    sink_.end_call(thread_, end);
+    ++executed_;
+    now_ = end;
+  }
+  Index call_number() const { return static_cast<Index>(executed_ * program_.threads.size() + thread_); }
+  Picoseconds duration_of(const GpuOp& op, Index node) const {
+    if (op.distribution == no_index) return op.duration;
+    const std::uint64_t where = (static_cast<std::uint64_t>(thread_) << 32) | static_cast<std::uint64_t>(pc_);
+    return draw(program_.distributions[op.distribution],
+                mix(program_.seed, static_cast<std::uint64_t>(step_), where, node));
+  }
+  void log(Picoseconds start, Picoseconds end, HostState state) {
+    accounts_.host(thread_, start, end, state);
+  }
+  void flush(Picoseconds before);
+
+  const Program& program_;
+  const Machine& machine_;
+  Sink& sink_;
+  Accounts accounts_;
+  std::vector<StreamState> streams_;
+  static constexpr std::size_t flush_batch = 256;
+  static constexpr std::size_t streams_max = 16;  ///< Putting more in order is the event queue's job.
+  // If the program has several streams: those used so far, in order; of each the latest stretch, and earlier
+  // ones whose turn has not come.
+  std::vector<std::uint16_t> used_streams_;
+  std::array<Stretch, streams_max> stretches_{};
+  std::vector<Ring<Stretch>> waiting_;
+  std::size_t waiting_count_ = 0;
+  std::size_t flush_at_ = flush_batch;
+  std::int64_t attached_open_ = 0;  ///< Streams with waits that ride on the next launch.
+  std::vector<EventState> events_;
+  struct GraphState {
+    Index stream = no_index;  ///< The only one that it is launched into.
+    bool random = false;
+    std::vector<ScheduledNode> schedule;
+    Picoseconds free{0};  ///< End of the latest replay.
+  };
+  std::vector<GraphState> graphs_;
+  struct EngineState {
+    Index stream = no_index;  ///< The only one that copies with it.
+    Picoseconds free{0};
+  };
+  std::array<EngineState, copy_engine_count> engines_;
+  std::size_t thread_ = 0;
+  std::size_t pc_ = 0;
+  std::int64_t step_ = 0;
+  std::uint64_t executed_ = 0;
+  Picoseconds now_{0};
+  std::int64_t allocated_ = 0;
+  std::int64_t peak_ = 0;
+  std::int32_t queue_length_max_ = 0;
+  bool too_long_ = false;
+};
+
+}  // namespace gpusim::engine

@@ -1,0 +1,754 @@
+// SPDX-License-Identifier: Apache-2.0
+// OnePass: one host thread, one pass. Included by engine.cpp. Every function that returns bool gives up with
+// false.
+
+namespace gpusim::engine {
+
+template <class Sink>
+std::optional<Run> OnePass<Sink>::run(std::int64_t steps) {
+  std::size_t threads_used = 0;
+  for (std::size_t i = 0; i < program_.threads.size(); ++i)
+    if (!program_.threads[i].instructions.empty()) {
+      thread_ = i;
+      ++threads_used;
+    }
+  if (threads_used != 1 || may_share(program_, machine_)) return std::nullopt;
+  for (StreamState& stream : streams_)
+    stream.taken.set_depth(static_cast<std::size_t>(machine_.launch_queue_depth));
+  const bool several = streams_.size() > 1;
+  for (; step_ < steps; ++step_)
+    if (!(several ? step<true>() : step<false>())) return std::nullopt;
+  flush(Picoseconds::max());
+  Run result;
+  accounts_.totals.steps = std::max<std::int64_t>(steps, 0);
+  accounts_.finish(thread_, now_, result);
+  result.peak_bytes = peak_;
+  result.final_bytes = allocated_;
+  result.queue_length_max = queue_length_max_;
+  return result;
+}
+
+namespace {
+
+/// Not negative, and at most time_max.
+inline bool valid(Picoseconds duration) {
+  return static_cast<std::uint64_t>(duration.count()) <= static_cast<std::uint64_t>(time_max.count());
+}
+
+}  // namespace
+
+template <class Sink>
+template <bool several>
+bool OnePass<Sink>::step() {
+  const LargeVector<Instruction>& instructions = program_.threads[thread_].instructions;
+  const Instruction* const begin = instructions.data();
+  const Instruction* const end = begin + instructions.size();
+  sink_.begin_step(thread_, now_);
+  for (const Instruction* at = begin; at != end; ++at) {
+    // Nearly all of a long program is plain launches.
+    at = launch_plain<several>(at, end);
+    if (too_long_) return false;
+    if (at == end) break;
+    pc_ = static_cast<std::size_t>(at - begin);
+    if (!execute(*at)) return false;
+  }
+  return attached_open_ == 0;
+}
+
+/// Eight bytes of a record at once: several small fields are compared in one instruction.
+template <class Record>
+std::uint64_t word(const Record& record, std::size_t offset) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, reinterpret_cast<const char*>(&record) + offset, sizeof bits);
+  return bits;
+}
+
+/// What the fields in a word have to be.
+struct Pattern {
+  std::uint64_t mask = 0;
+  std::uint64_t value = 0;
+  bool matches(std::uint64_t bits) const { return (bits & mask) == value; }
+};
+
+/// A launch that does not block; into stream 0, if that is the only one.
+inline Pattern plain_launch(bool only_stream) {
+  const Instruction all{.call = static_cast<Call>(0xff),
+                        .blocking = true,
+                        .attached = true,
+                        .stream = static_cast<std::uint16_t>(only_stream ? 0xffff : 0),
+                        .object = 0};
+  const Instruction wanted{.call = Call::Launch, .stream = 0, .object = 0};
+  const std::uint64_t mask = word(all, 0);
+  return {mask, word(wanted, 0) & mask};
+}
+
+constexpr std::size_t op_word = offsetof(GpuOp, distribution);
+
+/// An op without anything that takes more than a look at its duration.
+inline Pattern plain_op() {
+  static_assert(sizeof(GpuOp) == op_word + sizeof(std::uint64_t));
+  static_assert(gap_class_limit == 8);
+  const GpuOp all{.distribution = no_index,
+                  .gap_class = 0xf8,
+                  .kind = OpKind{},
+                  .copy_engine = static_cast<CopyEngine>(0xff),
+                  .peer = 0};
+  const GpuOp wanted{.distribution = no_index, .gap_class = 0, .kind = OpKind{}, .peer = 0};
+  return {word(all, op_word), word(wanted, op_word)};
+}
+
+// In the loop below times are bare counts of picoseconds: g++ 12 leaves std::chrono values in memory, and the
+// loop then spends most of its time waiting for its own stores.
+inline std::int64_t later(std::int64_t a, std::int64_t b) {
+  return a < b ? b : a;
+}
+inline std::int64_t earlier(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+
+/// Executes launches as long as they are valid and need nothing but a place in the queue; gives the first
+/// that does not. The time of the whole engine is spent here: what changes with every launch is kept in
+/// registers, and what is rare is left to execute().
+template <class Sink>
+template <bool several>
+const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Instruction* const end) {
+  const GpuOp* const ops = program_.ops.data();
+  const std::size_t op_count = program_.ops.size();
+  const std::size_t stream_count = streams_.size();
+  if (stream_count == 0 || (!several && !streams_.front().plain)) return at;
+  const auto depth = static_cast<std::size_t>(machine_.launch_queue_depth);
+  const Instruction* const first = at;
+  const std::uint64_t threads = program_.threads.size();
+  std::uint64_t call = executed_ * threads + thread_;
+
+  std::int64_t now = now_.count();
+  // Since when the host has worked without a break, and up to when that is in the log.
+  std::int64_t working_since = accounts_.working_since(thread_, now_).count();
+  std::int64_t logged_until = now;
+  auto queue_length_max = static_cast<std::size_t>(queue_length_max_);
+  std::int64_t host_work = 0;
+  std::int64_t blocked = 0;
+  std::int64_t busy_until = accounts_.busy_until().count();
+  std::int64_t busy = 0;
+  std::int64_t op_sum = 0;
+  std::int64_t launch_latency = 0;
+  std::int64_t dispatch = 0;
+  std::array<std::int64_t, 4> launched{};  ///< By kind.
+  const Pattern launch_wanted = plain_launch(!several);
+  const Pattern op_wanted = plain_op();
+  const std::size_t slots = used_streams_.size();
+  StreamState* stream = streams_.data();
+  std::int64_t tail_end = stream->tail.end.count();
+  std::int64_t not_before = stream->tail.not_before.count();
+  GapClass tail_class = stream->tail.op_class;
+  const auto log_until = [&](std::int64_t until) {
+    if (until <= logged_until) return;
+    accounts_.host(thread_, Picoseconds(logged_until), Picoseconds(until), HostState::Working);
+    logged_until = until;
+  };
+  const auto hand_over = [&] {
+    accounts_.add({.busy_until = Picoseconds(busy_until),
+                   .busy = Picoseconds(busy),
+                   .op_sum = Picoseconds(op_sum),
+                   .launch_latency = Picoseconds(launch_latency),
+                   .dispatch = Picoseconds(dispatch)});
+    busy = op_sum = launch_latency = dispatch = 0;
+  };
+
+  for (; at != end; ++at) {
+    const Instruction& in = *at;
+    if (!launch_wanted.matches(word(in, 0)) || in.object >= op_count) {
+      // Events come with several streams; they cost CPU time and no place in the queue.
+      if (!several || !valid(in.duration) || !valid(in.latency) || now > time_max.count()) break;
+      const Picoseconds end_of_call(now + in.duration.count());
+      if (in.call == Call::Record) {
+        if (!record(in, Picoseconds(now) + in.latency, end_of_call)) break;
+      } else if (in.call == Call::StreamWait && in.attached) {
+        if (!attach(in)) break;
+      } else {
+        break;
+      }
+      host_work += in.duration.count();
+      sink_.end_call(thread_, end_of_call);
+      call += threads;
+      now = end_of_call.count();
+      continue;
+    }
+    const GpuOp& op = ops[in.object];
+    if constexpr (several) {
+      if (in.stream >= stream_count || !streams_[in.stream].used) break;
+      stream = streams_.data() + in.stream;
+      tail_end = stream->tail.end.count();
+      not_before = stream->tail.not_before.count();
+      tail_class = stream->tail.op_class;
+    }
+    const std::int64_t call_time = in.duration.count();
+    const std::int64_t latency = in.latency.count();
+    const std::int64_t duration = op.duration.count();
+    const std::int64_t period = op.min_period.count();
+    // Negative, or longer than time_max.
+    if ((static_cast<std::uint64_t>(call_time | latency | duration | period) >> 61) != 0) break;
+    if (!op_wanted.matches(word(op, op_word))) break;
+    // A place in the queue: the host is blocked until the entry `depth` before is taken, if that is after the
+    // moment at which the call would write its own.
+    std::int64_t call_end = now + call_time;
+    std::int64_t arrival = now + latency;
+    const std::int64_t freed = stream->taken.latest(depth);
+    const std::int64_t wait = later(0, freed - earlier(call_end, arrival));
+    if (wait > 0) {
+      // On a device that is busy until then nobody will ask what the host did.
+      if (several || freed > busy_until) {
+        log_until(freed - wait);
+        accounts_.host(thread_, Picoseconds(freed - wait), Picoseconds(freed), HostState::QueueFull);
+      }
+      logged_until = freed;
+      working_since = freed;
+      call_end += wait;
+      arrival += wait;
+      blocked += wait;
+    }
+    // The longest queue grew if the entry as many places before is still waiting.
+    if (queue_length_max < depth && stream->taken.latest(queue_length_max) > now) ++queue_length_max;
+
+    const std::int64_t gap = op.gap_before == gap_from_table ? machine_.gap[tail_class][op.gap_class].count()
+                                                             : op.gap_before.count();
+    const std::int64_t taken = later(later(arrival, not_before), tail_end + gap);
+    const std::int64_t start =
+        several && !stream->plain ? pass_attached(*stream, Picoseconds(taken)).count() : taken;
+    const std::int64_t op_end = start + duration;
+    if ((static_cast<std::uint64_t>(start | call_end) >> 61) != 0) [[unlikely]] {
+      too_long_ = true;
+      break;
+    }
+    stream->taken.push(taken);
+    tail_end = later(tail_end, op_end);
+    not_before = start + period;
+    tail_class = op.gap_class;
+    host_work += call_time;
+    ++launched[static_cast<std::size_t>(op.kind) & 3];
+    const OpRecord op_record{.start = Picoseconds(start),
+                             .end = Picoseconds(op_end),
+                             .call = static_cast<Index>(call),
+                             .node = no_index};
+    const Placed placed{.arrival = Picoseconds(arrival), .call_end = Picoseconds(call_end)};
+    op_sum += duration;
+    sink_.op(op_record);
+    if constexpr (several) {
+      stream->tail.end = Picoseconds(tail_end);
+      stream->tail.not_before = Picoseconds(not_before);
+      stream->tail.op_class = tail_class;
+      Stretch& stretch = stretches_[stream->slot];
+      if (start <= stretch.end) {
+        stretch.end = later(stretch.end, op_end);
+      } else {
+        // Closed. Its turn has come if nothing that is open, or may still be launched, starts earlier.
+        std::int64_t others = now;
+        for (std::size_t slot = 0; slot < slots; ++slot)
+          others = earlier(others, slot == stream->slot ? now : stretches_[slot].start);
+        if (waiting_count_ == 0 && stretch.start < others) {
+          if (stretch.start > busy_until || !accounts_.any_op()) {
+            if (stretch.kind == StartCause::Kind::Launch && busy_until >= working_since &&
+                accounts_.any_op()) {
+              // The host was launching all the while.
+              const std::int64_t returned = later(earlier(stretch.call_end, stretch.start), busy_until);
+              launch_latency += stretch.start - returned;
+              dispatch += returned - busy_until;
+              busy_until = stretch.start;
+            } else {
+              hand_over();
+              log_until(now);
+              account(stretch);
+              busy_until = accounts_.busy_until().count();
+            }
+          }
+          const std::int64_t until = later(busy_until, stretch.end);
+          busy += until - busy_until;
+          busy_until = until;
+        } else {
+          waiting_[stream->slot].push_back(stretch);
+          ++waiting_count_;
+          if (waiting_count_ >= flush_at_) {
+            hand_over();
+            log_until(now);
+            flush(Picoseconds(now));
+            busy_until = accounts_.busy_until().count();
+          }
+        }
+        stretch.start = start;
+        stretch.end = op_end;
+        stretch.call_end = call_end;
+        stretch.kind = StartCause::Kind::Launch;
+        if (start != arrival || start == stream->barrier.count())
+          set_cause(stretch, cause_of(*stream, Picoseconds(start), placed));
+      }
+    } else {
+      if (start > busy_until) {
+        if (start == arrival && start != stream->barrier.count() && busy_until >= working_since) {
+          // The host was launching all the while.
+          const std::int64_t returned = later(earlier(call_end, start), busy_until);
+          launch_latency += start - returned;
+          dispatch += returned - busy_until;
+        } else {
+          hand_over();
+          log_until(call_end);
+          accounts_.started_alone(Picoseconds(start),
+                                  [&] { return cause_of(*stream, Picoseconds(start), placed); });
+        }
+        busy_until = start;
+      }
+      // Of programmatic launches two can overlap.
+      const std::int64_t until = later(busy_until, op_end);
+      busy += until - busy_until;
+      busy_until = until;
+    }
+    sink_.end_call(thread_, Picoseconds(call_end));
+    call += threads;
+    now = call_end;
+  }
+
+  if (at == first) return at;
+  if constexpr (!several)
+    stream->tail = {
+        .end = Picoseconds(tail_end), .not_before = Picoseconds(not_before), .op_class = tail_class};
+  hand_over();
+  log_until(now);
+  Totals& totals = accounts_.totals;
+  totals.host_work += Picoseconds(host_work);
+  totals.host_blocked_queue += Picoseconds(blocked);
+  totals.counts.kernel_launches += launched[static_cast<std::size_t>(OpKind::Kernel)];
+  totals.counts.kernels += launched[static_cast<std::size_t>(OpKind::Kernel)];
+  totals.counts.memcpys += launched[static_cast<std::size_t>(OpKind::Memcpy)];
+  totals.counts.memsets += launched[static_cast<std::size_t>(OpKind::Memset)];
+  executed_ += static_cast<std::uint64_t>(at - first);
+  now_ = Picoseconds(now);
+  queue_length_max_ = static_cast<std::int32_t>(queue_length_max);
+  return at;
+}
+
+template <class Sink>
+bool OnePass<Sink>::execute(const Instruction& instruction) {
+  // What is wrong is left to check(), which says it in words.
+  if (!(valid(instruction.duration) && valid(instruction.latency) && valid(instruction.return_latency)))
+    return false;
+  Totals& totals = accounts_.totals;
+  totals.host_work += instruction.duration;
+  const Picoseconds end = now_ + instruction.duration;
+  switch (instruction.call) {
+    case Call::Launch:
+      if (!launch_op(instruction)) return false;
+      break;
+    case Call::Work:
+      log(now_, end, HostState::Working);
+      call_done(end);
+      break;
+    case Call::Input:
+      log(now_, end, HostState::Input);
+      call_done(end);
+      break;
+    case Call::LaunchGraph:
+      if (!launch_graph(instruction)) return false;
+      break;
+    case Call::Record: {
+      if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
+      const Placed placed = place(instruction, false);
+      record(instruction, placed.arrival, placed.call_end);
+      call_done(placed.call_end);
+      break;
+    }
+    case Call::StreamWait:
+      if (!wait(instruction)) return false;
+      break;
+    case Call::SynchronizeStream:
+      if (instruction.stream >= streams_.size()) return false;
+      synchronize(instruction, streams_[instruction.stream].all_end());
+      break;
+    case Call::SynchronizeDevice: {
+      Picoseconds completion{0};
+      for (std::size_t i = 0; i < streams_.size(); ++i)
+        if (static_cast<Index>(program_.streams[i].device) == instruction.object)
+          completion = std::max(completion, streams_[i].all_end());
+      synchronize(instruction, completion);
+      break;
+    }
+    case Call::SynchronizeEvent: {
+      if (instruction.object >= events_.size()) return false;
+      const EventState& event = events_[instruction.object];
+      if (!event.recorded && !recorded_by_thread(instruction.object)) return false;
+      synchronize(instruction, event.recorded ? event.fire.at : Picoseconds(0));
+      break;
+    }
+    case Call::Allocate:
+    case Call::Free: {
+      if (instruction.object >= program_.sizes.size() || program_.sizes[instruction.object] < 0) return false;
+      log(now_, end, HostState::Working);
+      const std::int64_t size = program_.sizes[instruction.object];
+      allocated_ += instruction.call == Call::Allocate ? size : -size;
+      peak_ = std::max(peak_, allocated_);
+      sink_.memory(end, allocated_);
+      call_done(end);
+      break;
+    }
+    case Call::Signal:  // Nobody awaits it.
+      if (instruction.object >= program_.signals.size()) return false;
+      log(now_, end, HostState::Working);
+      call_done(end);
+      break;
+    case Call::Await:
+      return false;
+  }
+  return now_ <= time_max;
+}
+
+/// Whether the thread records `event` anywhere: a wait before that has nothing to wait for.
+template <class Sink>
+bool OnePass<Sink>::recorded_by_thread(Index event) {
+  EventState& state = events_[event];
+  if (!state.known_to_be_recorded_later)
+    for (const Instruction& in : program_.threads[thread_].instructions)
+      if (in.call == Call::Record && in.object == event) state.known_to_be_recorded_later = true;
+  return state.known_to_be_recorded_later;
+}
+
+template <class Sink>
+void OnePass<Sink>::synchronize(const Instruction& instruction, Picoseconds completion) {
+  ++accounts_.totals.counts.synchronizations;
+  const Picoseconds call_end = now_ + instruction.duration;
+  Picoseconds end = call_end;
+  if (completion > now_) end = std::max(end, completion + instruction.return_latency);
+  log(now_, end, HostState::Synchronizing);
+  accounts_.totals.host_blocked += end - call_end;
+  call_done(end);
+}
+
+/// Looks for a place in the launch queue; blocks until one is free.
+template <class Sink>
+typename OnePass<Sink>::Placed OnePass<Sink>::place(const Instruction& instruction, bool takes_place) {
+  Placed placed{.arrival = now_ + instruction.latency, .call_end = now_ + instruction.duration};
+  const auto depth = static_cast<std::size_t>(machine_.launch_queue_depth);
+  const Picoseconds freed(takes_place ? streams_[instruction.stream].taken.latest(depth) : -1);
+  // A full queue may have drained when the call comes to write its entry.
+  const Picoseconds at = std::min(placed.call_end, placed.arrival);
+  if (freed > at) {
+    const Picoseconds blocked = freed - at;
+    log(now_, at, HostState::Working);
+    log(at, freed, HostState::QueueFull);
+    placed.arrival += blocked;
+    placed.call_end += blocked;
+    log(freed, placed.call_end, HostState::Working);
+    accounts_.totals.host_blocked_queue += blocked;
+  } else {
+    log(now_, placed.call_end, HostState::Working);
+  }
+  return placed;
+}
+
+/// The entry just placed is taken `at`.
+template <class Sink>
+void OnePass<Sink>::take(StreamState& stream, Picoseconds at) {
+  if (queue_length_max_ == 0 ||
+      (queue_length_max_ < machine_.launch_queue_depth &&
+       stream.taken.latest(static_cast<std::size_t>(queue_length_max_)) > now_.count()))
+    ++queue_length_max_;
+  stream.taken.push(at.count());
+}
+
+template <class Sink>
+void OnePass<Sink>::pass_barrier(StreamState& stream, const Fire& fire) {
+  const Picoseconds barrier = fire.at + machine_.event_latency;
+  if (stream.has_barrier && barrier < stream.barrier) return;
+  stream.has_barrier = true;
+  stream.barrier = barrier;
+  stream.tail.not_before = std::max(stream.tail.not_before, barrier);
+  stream.barrier_fire = fire;
+}
+
+template <class Sink>
+inline bool OnePass<Sink>::record(const Instruction& instruction, Picoseconds arrival, Picoseconds call_end) {
+  if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
+  StreamState& stream = streams_[instruction.stream];
+  const Picoseconds fire = std::max(arrival, stream.all_end());
+  stream.done = fire;
+  EventState& event = events_[instruction.object];
+  event.recorded = true;
+  event.fire = {.at = fire, .call_end = call_end, .late = fire == arrival};
+  return true;
+}
+
+/// A wait that rides on the next launch into its stream.
+template <class Sink>
+inline bool OnePass<Sink>::attach(const Instruction& instruction) {
+  if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
+  const EventState& event = events_[instruction.object];
+  if (!event.recorded && !recorded_by_thread(instruction.object)) return false;
+  StreamState& stream = streams_[instruction.stream];
+  if (!stream.attached_open) ++attached_open_;
+  stream.attached_open = true;
+  stream.plain = false;
+  if (event.recorded && (!stream.has_attached || event.fire.at >= stream.attached.at)) {
+    stream.has_attached = true;
+    stream.attached = event.fire;
+  }
+  return true;
+}
+
+template <class Sink>
+bool OnePass<Sink>::wait(const Instruction& instruction) {
+  if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
+  StreamState& stream = streams_[instruction.stream];
+  const EventState& event = events_[instruction.object];
+  if (!event.recorded && !recorded_by_thread(instruction.object)) return false;
+  if (instruction.attached) {
+    const Picoseconds end = now_ + instruction.duration;
+    log(now_, end, HostState::Working);
+    attach(instruction);
+    call_done(end);
+    return true;
+  }
+  const Placed placed = place(instruction, true);
+  if (event.recorded) {
+    const Picoseconds taken = std::max({placed.arrival, stream.floor, stream.all_end()});
+    if (taken > time_max) return false;
+    take(stream, taken);
+    pass_barrier(stream, event.fire);
+    stream.done = std::max(taken, stream.barrier_fire.at);
+    stream.floor = taken;
+    stream.tail.not_before = std::max(stream.tail.not_before, taken);
+    stream.floor_call_end = placed.call_end;
+  }
+  call_done(placed.call_end);
+  return true;
+}
+
+/// When the stream takes a launch; `gap` from the end of the op before.
+template <class Sink>
+Picoseconds OnePass<Sink>::take_time(const StreamState& stream, Picoseconds arrival, Picoseconds gap) const {
+  return std::max({arrival, stream.tail.not_before, stream.tail.end + gap});
+}
+
+template <class Sink>
+StartCause OnePass<Sink>::cause_of(const StreamState& stream, Picoseconds start, const Placed& placed) const {
+  const auto thread = static_cast<std::uint16_t>(thread_);
+  if (stream.barrier == start) {
+    const Fire& fire = stream.barrier_fire;
+    return {.kind = fire.late ? StartCause::Kind::LateRecord : StartCause::Kind::Event,
+            .thread = thread,
+            .fire = fire.at,
+            .call_end = fire.call_end};
+  }
+  if (placed.arrival == start)
+    return {.kind = StartCause::Kind::Launch, .thread = thread, .call_end = placed.call_end};
+  if (stream.floor == start)
+    return {.kind = StartCause::Kind::Launch, .thread = thread, .call_end = stream.floor_call_end};
+  return {};
+}
+
+template <class Sink>
+bool OnePass<Sink>::launch_op(const Instruction& instruction) {
+  if (instruction.stream >= streams_.size() || instruction.object >= program_.ops.size()) return false;
+  const GpuOp& op = program_.ops[instruction.object];
+  if (!(valid(op.duration) && valid(op.min_period) && op.gap_class < gap_class_limit)) return false;
+  if (op.distribution != no_index && op.distribution >= program_.distributions.size()) return false;
+  StreamState& stream = streams_[instruction.stream];
+  if (!use(stream, instruction.stream)) return false;
+  accounts_.totals.counts.kernel_launches += op.kind == OpKind::Kernel ? 1 : 0;
+  const Placed placed = place(instruction, true);
+  Picoseconds start = take_time(stream, placed.arrival, gap_to(stream, op, op.gap_class));
+  take(stream, start);
+  start = pass_attached(stream, start);
+  const Picoseconds duration = duration_of(op, 0);
+  if (op.copy_engine != CopyEngine::None) {
+    EngineState& engine = engines_[static_cast<std::size_t>(op.copy_engine)];
+    if (op.copy_engine == CopyEngine::Peer) return false;
+    if (engine.stream == no_index) engine.stream = instruction.stream;
+    if (engine.stream != instruction.stream) return false;
+    start = std::max(start, engine.free);
+    engine.free = start + duration;
+  }
+  if (start > time_max) return false;
+  const Picoseconds end = start + duration;
+  accounts_.count(op.kind);
+  started(stream, {.start = start, .end = end, .call = call_number(), .node = no_index},
+          cause_of(stream, start, placed));
+  stream.tail = {
+      .end = std::max(stream.tail.end, end), .not_before = start + op.min_period, .op_class = op.gap_class};
+  launch_done(instruction, stream, placed.call_end);
+  return true;
+}
+
+template <class Sink>
+bool OnePass<Sink>::launch_graph(const Instruction& instruction) {
+  if (instruction.stream >= streams_.size() || instruction.object >= program_.graphs.size()) return false;
+  const CudaGraph& graph = program_.graphs[instruction.object];
+  StreamState& stream = streams_[instruction.stream];
+  if (!use(stream, instruction.stream)) return false;
+  GraphState& state = graphs_[instruction.object];
+  if (state.stream == no_index) {
+    check_graph(program_, instruction.object);
+    if (!has_fixed_schedule(program_, graph)) return false;
+    state.stream = instruction.stream;
+    state.random = is_random(program_, graph);
+    if (!state.random)
+      schedule_graph(
+          program_, machine_, graph, [&](Index node) { return program_.ops[graph.nodes[node].op].duration; },
+          state.schedule);
+  }
+  if (state.stream != instruction.stream) return false;  // Replays of one graph wait for each other.
+  if (state.random)
+    schedule_graph(
+        program_, machine_, graph,
+        [&](Index node) { return duration_of(program_.ops[graph.nodes[node].op], node); }, state.schedule);
+
+  ++accounts_.totals.counts.cuda_graph_launches;
+  const Placed placed = place(instruction, true);
+  Picoseconds start = take_time(stream, placed.arrival,
+                                gap_to(stream, program_.ops[graph.nodes.front().op], machine_.graph_class));
+  take(stream, start);
+  start = std::max(pass_attached(stream, start), state.free);
+  if (start > time_max) return false;
+  StartCause cause = cause_of(stream, start, placed);
+  for (const ScheduledNode& node : state.schedule) {
+    const Picoseconds end = start + node.end;
+    // What a later node waited for has ended: the time since is the gap between nodes.
+    accounts_.count(program_.ops[graph.nodes[node.node].op].kind);
+    started(stream, {.start = start + node.start, .end = end, .call = call_number(), .node = node.node},
+            cause);
+    cause = {};
+    stream.tail.end = std::max(stream.tail.end, end);
+    stream.tail.not_before = start + node.start;
+    state.free = std::max(state.free, end);
+  }
+  if (stream.tail.not_before > time_max) return false;
+  stream.tail.op_class = machine_.graph_class;
+  launch_done(instruction, stream, placed.call_end);
+  return true;
+}
+
+template <class Sink>
+bool OnePass<Sink>::use(StreamState& stream, std::uint16_t index) {
+  if (stream.used) return true;
+  if (used_streams_.size() == streams_max) return false;
+  stream.used = true;
+  stream.plain = !stream.attached_open;
+  if (streams_.size() == 1) return true;
+  // Slots stand in the order of the streams, so that of equal starts the first found is the right one.
+  std::size_t slot = used_streams_.size();
+  used_streams_.push_back(index);
+  waiting_.emplace_back();
+  stretches_[slot] = {};
+  for (; slot > 0 && used_streams_[slot - 1] > index; --slot) {
+    std::swap(used_streams_[slot - 1], used_streams_[slot]);
+    std::swap(waiting_[slot - 1], waiting_[slot]);
+    std::swap(stretches_[slot - 1], stretches_[slot]);
+  }
+  for (std::size_t i = 0; i < used_streams_.size(); ++i) streams_[used_streams_[i]].slot = i;
+  return true;
+}
+
+/// The start of a launch that is taken at `taken`, after the events that ride on it.
+template <class Sink>
+Picoseconds OnePass<Sink>::pass_attached(StreamState& stream, Picoseconds taken) {
+  if (!stream.attached_open) return taken;
+  stream.attached_open = false;
+  stream.plain = true;
+  --attached_open_;
+  if (!stream.has_attached) return taken;
+  stream.has_attached = false;
+  pass_barrier(stream, stream.attached);
+  return std::max(taken, stream.barrier);
+}
+
+/// The launch call returns at `call_end`, or when all is done if it blocks.
+template <class Sink>
+void OnePass<Sink>::launch_done(const Instruction& instruction, const StreamState& stream,
+                                Picoseconds call_end) {
+  if (!instruction.blocking) {
+    call_done(call_end);
+    return;
+  }
+  Picoseconds returned = call_end;
+  const Picoseconds completion = stream.all_end();
+  if (completion > now_) returned = std::max(returned, completion + instruction.return_latency);
+  log(call_end, returned, HostState::Synchronizing);
+  accounts_.totals.host_blocked += returned - call_end;
+  call_done(returned);
+}
+
+/// The next op in order of its launch.
+template <class Sink>
+void OnePass<Sink>::started(const StreamState& stream, const OpRecord& record, const StartCause& cause) {
+  sink_.op(record);
+  if (streams_.size() == 1) {
+    accounts_.started_alone(record.start, [&] { return cause; });
+    accounts_.ran(record.start, record.end);
+    return;
+  }
+  accounts_.totals.op_sum += record.end - record.start;
+  Stretch& stretch = stretches_[stream.slot];
+  if (record.start.count() <= stretch.end) {
+    stretch.end = later(stretch.end, record.end.count());
+    return;
+  }
+  std::int64_t others = now_.count();
+  for (std::size_t slot = 0; slot < used_streams_.size(); ++slot)
+    if (slot != stream.slot) others = earlier(others, stretches_[slot].start);
+  if (waiting_count_ == 0 && stretch.start < others) {
+    account(stretch);
+  } else {
+    waiting_[stream.slot].push_back(stretch);
+    if (++waiting_count_ >= flush_at_) flush(now_);
+  }
+  stretch.start = record.start.count();
+  stretch.end = record.end.count();
+  set_cause(stretch, cause);
+}
+
+template <class Sink>
+inline void OnePass<Sink>::set_cause(Stretch& stretch, const StartCause& cause) {
+  stretch.kind = cause.kind;
+  stretch.fire = cause.fire.count();
+  stretch.call_end = cause.call_end.count();
+}
+
+/// The device is busy from the start of `stretch` to its end.
+template <class Sink>
+void OnePass<Sink>::account(const Stretch& stretch) {
+  if (stretch.start < 0) return;  // None yet.
+  accounts_.started_alone(Picoseconds(stretch.start), [&] {
+    return StartCause{.kind = stretch.kind,
+                      .thread = static_cast<std::uint16_t>(thread_),
+                      .fire = Picoseconds(stretch.fire),
+                      .call_end = Picoseconds(stretch.call_end)};
+  });
+  accounts_.busy(Picoseconds(stretch.end));
+}
+
+/// Accounts for what starts before `before`: in order of time, at equal times by stream. Whatever is launched
+/// later starts later than now.
+template <class Sink>
+void OnePass<Sink>::flush(Picoseconds before) {
+  for (std::size_t slot = 0; slot < used_streams_.size(); ++slot) {
+    Stretch& open = stretches_[slot];
+    if (open.start < 0 || open.start >= before.count()) continue;
+    waiting_[slot].push_back(open);
+    ++waiting_count_;
+    // What continues it starts while it lasts: there will be nothing to explain.
+    open.start = open.end;
+    open.kind = StartCause::Kind::Gap;
+  }
+  while (waiting_count_ > 0) {
+    std::size_t first = used_streams_.size();
+    std::int64_t start = before.count();
+    for (std::size_t slot = 0; slot < used_streams_.size(); ++slot) {
+      if (waiting_[slot].empty() || waiting_[slot].front().start >= start) continue;
+      first = slot;
+      start = waiting_[slot].front().start;
+    }
+    if (first == used_streams_.size()) break;
+    account(waiting_[first].front());
+    waiting_[first].pop_front();
+    --waiting_count_;
+  }
+  flush_at_ = waiting_count_ + flush_batch;
+}
+
+}  // namespace gpusim::engine
