@@ -16,9 +16,9 @@ class Agenda {
  public:
   static constexpr Picoseconds never = Picoseconds::max();
 
-  /// Order of actors at the same instant. Streams first: what starts frees launch-queue places before the
-  /// host looks for one.
-  enum class Phase : std::uint8_t { Stream = 0, Host = 1 };
+  /// Order of actors at the same instant. What ends makes room for what starts, and what starts frees
+  /// launch-queue places before the host looks for one.
+  enum class Phase : std::uint8_t { Device = 0, Stream = 1, Host = 2 };
 
   explicit Agenda(std::size_t actors)
       : leaves_(std::bit_ceil(actors < 1 ? std::size_t{1} : actors)), nodes_(2 * leaves_) {}
@@ -26,7 +26,7 @@ class Agenda {
   /// Gives `actor` its one appointment, replacing an earlier one. At equal times and phases the appointment
   /// made first is served first.
   void set(std::size_t actor, Picoseconds when, Phase phase) {
-    const std::uint64_t order = (static_cast<std::uint64_t>(phase) << 63) | ++sequence_;
+    const std::uint64_t order = (static_cast<std::uint64_t>(phase) << 62) | ++sequence_;
     update(actor, Node{when, order, static_cast<std::uint32_t>(actor)});
   }
   void clear(std::size_t actor) {

@@ -8,6 +8,7 @@
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/simulator_device.inl"
 #include "sim/engine/simulator_host.inl"
+#include "sim/engine/simulator_sharing.inl"
 #include "sim/engine/simulator_steady.inl"
 
 // What kernels of several streams share is found out by the general engine.
@@ -15,11 +16,28 @@
 
 namespace gpusim::engine {
 
-bool may_share(const Program&, const Machine&) {
-  return false;
+bool may_share(const Program& program, const Machine& machine) {
+  if (machine.sharing.sms == 0 || program.footprints.empty()) return false;
+  // Ops of one stream follow each other; nodes of a CUDA graph do where each waits for the one before.
+  const auto is_chain = [](const CudaGraph& graph) {
+    for (Index i = 1; i < graph.nodes.size(); ++i) {
+      const std::vector<Index>& after = graph.nodes[i].after;
+      if (std::find(after.begin(), after.end(), i - 1) == after.end()) return false;
+    }
+    return true;
+  };
+  return program.streams.size() > 1 || !std::all_of(program.graphs.begin(), program.graphs.end(), is_chain);
 }
 
 namespace {
+
+std::size_t device_count(const Program& program) {
+  int last = 0;
+  for (const Stream& stream : program.streams) last = std::max(last, stream.device);
+  for (const GpuOp& op : program.ops)
+    if (op.copy_engine == CopyEngine::Peer) last = std::max<int>(last, op.peer);
+  return static_cast<std::size_t>(last) + 1;
+}
 
 /// Keeps everything.
 class TimelineSink {
@@ -28,6 +46,11 @@ class TimelineSink {
   void begin_step(std::size_t thread, Picoseconds at) { timeline_.threads[thread].step_start.push_back(at); }
   void end_call(std::size_t thread, Picoseconds end) { timeline_.threads[thread].call_end.push_back(end); }
   void op(const OpRecord& record) { timeline_.ops.push_back(record); }
+  Index begin_op(const OpRecord& record) {
+    timeline_.ops.push_back(record);
+    return static_cast<Index>(timeline_.ops.size() - 1);
+  }
+  void end_op(Index op, Picoseconds end) { timeline_.ops[op].end = end; }
   void memory(Picoseconds at, std::int64_t bytes) { timeline_.memory.push_back({at, bytes}); }
 
  private:
@@ -41,47 +64,72 @@ Simulator<Sink>::Simulator(const Program& program, const Machine& machine, Sink&
     : program_(program),
       machine_(machine),
       sink_(sink),
-      agenda_(program.streams.size() + program.threads.size()),
+      agenda_(program.streams.size() + program.threads.size() +
+              (may_share(program, machine) ? device_count(program) : 0)),
       streams_(program.streams.size()),
       threads_(program.threads.size()),
       events_(program.events.size()),
       signals_(program.signals.size()),
       graph_free_(program.graphs.size()),
       accounts_(program.threads.size()) {
-  int devices = 1;
-  for (const Stream& stream : program.streams) devices = std::max(devices, stream.device + 1);
-  device_streams_.resize(static_cast<std::size_t>(devices));
+  const std::size_t devices = device_count(program);
+  sharing_ = may_share(program, machine);
+  if (sharing_) devices_.assign(devices, SharedDevice(machine.sharing));
+  device_streams_.resize(devices);
   for (std::uint32_t i = 0; i < program.streams.size(); ++i)
     device_streams_[static_cast<std::size_t>(program.streams[i].device)].push_back(i);
-  engine_free_.resize(static_cast<std::size_t>(devices) * copy_engine_count);
+  engine_free_.resize(devices * engines_per_device);
 
   for (std::uint32_t t = 0; t < program.threads.size(); ++t)
     for (const Instruction& instruction : program.threads[t].instructions)
       if (instruction.call == Call::Record) {
-        EventState& event = events_[instruction.object];
-        if (event.recording_threads.empty() || event.recording_threads.back() != t)
-          event.recording_threads.push_back(t);
+        note_recording(instruction.object, t);
+      } else if (instruction.call == Call::LaunchGraph) {
+        for (const CudaGraph::Node& node : program.graphs[instruction.object].nodes)
+          if (node.kind == CudaGraph::NodeKind::Record) note_recording(node.op, t);
       } else if (instruction.call == Call::Await) {
         signals_[instruction.object].awaited = true;
       }
 
   for (const auto& row : machine.gap)
-    for (const Picoseconds gap : row) largest_gap_ = std::max(largest_gap_, gap);
+    for (const Picoseconds gap : row) {
+      largest_gap_ = std::max(largest_gap_, gap);
+      if (gap < Picoseconds(0)) negative_gaps_ = true;
+    }
   for (const GpuOp& op : program.ops) {
-    if (op.gap_before != gap_from_table) largest_gap_ = std::max(largest_gap_, op.gap_before);
+    if (op.gap_before != gap_from_table) {
+      largest_gap_ = std::max(largest_gap_, op.gap_before);
+      if (op.gap_before < Picoseconds(0)) negative_gaps_ = true;
+    }
     if (op.distribution != no_index) random_ = true;
   }
 
   graph_schedules_.resize(program.graphs.size());
   graph_is_random_.resize(program.graphs.size());
+  graph_shapes_.resize(program.graphs.size());
   for (std::size_t i = 0; i < program.graphs.size(); ++i) {
     const CudaGraph& graph = program.graphs[i];
+    GraphShape& shape = graph_shapes_[i];
+    shape.dynamic = !has_fixed_schedule(program, graph) ||
+                    std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                [&](const CudaGraph::Node& node) { return shares(node.op); });
     graph_is_random_[i] = is_random(program, graph);
-    if (!graph_is_random_[i])
+    if (shape.dynamic) {
+      shape.successors.resize(graph.nodes.size());
+      for (Index node = 0; node < graph.nodes.size(); ++node)
+        for (const Index before : graph.nodes[node].after) shape.successors[before].push_back(node);
+    } else if (!graph_is_random_[i]) {
       schedule_graph(
           program, machine, graph, [&](Index node) { return program.ops[graph.nodes[node].op].duration; },
           graph_schedules_[i]);
+    }
   }
+}
+
+template <class Sink>
+void Simulator<Sink>::note_recording(Index event, std::uint32_t thread) {
+  std::vector<std::uint32_t>& threads = events_[event].recording_threads;
+  if (threads.empty() || threads.back() != thread) threads.push_back(thread);
 }
 
 template <class Sink>
@@ -105,8 +153,10 @@ void Simulator<Sink>::loop() {
     const std::size_t actor = agenda_.next_actor();
     if (actor < streams_.size()) {
       run_stream(actor);
+    } else if (actor < streams_.size() + devices_.size()) {
+      run_device(actor - streams_.size());
     } else {
-      run_thread(actor - streams_.size());
+      run_thread(actor - streams_.size() - devices_.size());
     }
   }
   if (!stop_) check_finished();
@@ -158,6 +208,9 @@ template <class Sink>
 std::string Simulator<Sink>::waits_of_stream(std::size_t index) const {
   const StreamState& stream = streams_[index];
   const Entry& entry = stream.queue[0];
+  if (stream.in_graph)
+    return "stream '" + program_.streams[index].name + "': CUDA graph '" +
+           program_.names[program_.graphs[entry.object].name] + "' waits for an event that is not recorded";
   const std::string text = "stream '" + program_.streams[index].name + "' (" +
                            std::to_string(stream.queue.size()) +
                            (stream.queue.size() == 1 ? " entry" : " entries") + ") waits for event ";
@@ -249,10 +302,19 @@ std::int64_t queue_entries(const Program& program) {
 }
 
 /// Nothing in the program depends on which of two things comes first: one host thread, no shared copy
-/// engines. Then every time is a maximum of sums of earlier ones, and a longer queue can only make things
-/// happen earlier.
-bool order_is_fixed(const Program& program) {
-  return program.threads.size() == 1 &&
+/// engines, devices or CUDA graphs. Then every time is a maximum of sums of earlier ones, and a longer queue
+/// can only make things happen earlier.
+bool order_is_fixed(const Program& program, const Machine& machine) {
+  std::vector<std::int32_t> stream_of_graph(program.graphs.size(), -1);
+  for (const HostThread& thread : program.threads)
+    for (const Instruction& in : thread.instructions) {
+      if (in.call != Call::LaunchGraph) continue;
+      if (!has_fixed_schedule(program, program.graphs[in.object])) return false;
+      std::int32_t& stream = stream_of_graph[in.object];
+      if (stream >= 0 && stream != in.stream) return false;
+      stream = in.stream;
+    }
+  return program.threads.size() == 1 && !may_share(program, machine) &&
          std::none_of(program.ops.begin(), program.ops.end(),
                       [](const GpuOp& op) { return op.copy_engine != CopyEngine::None; });
 }
@@ -286,7 +348,7 @@ bool device_never_waits_for_host(const Totals& totals) {
 ///  same.
 std::optional<Steady> steady_of_shorter_queue(const Program& program, const Machine& machine,
                                               const SteadyOptions& options) {
-  if (!order_is_fixed(program)) return std::nullopt;
+  if (!order_is_fixed(program, machine)) return std::nullopt;
   for (const std::int64_t depth : {queue_entries(program) + 1, 4 * queue_entries(program) + 4}) {
     if (depth >= machine.launch_queue_depth) break;
     Machine shorter = machine;

@@ -36,32 +36,33 @@ void add(SmResources& sum, const SmResources& need, std::int32_t times) {
 
 }  // namespace
 
-SharedDevice::Kernel::Kernel(const Lone& kernel, const SharingLimits& limits)
-    : name(kernel.name),
-      started(false),
-      packs(false),
-      pool(static_cast<double>(std::max<std::int64_t>(kernel.footprint.blocks, 1))),
-      rate(0),
-      alone(kernel.alone),
-      footprint(kernel.footprint),
-      block(kernel.footprint, std::max(kernel.alone, Picoseconds(1)), limits) {}
+SharedDevice::Kernel::Kernel(std::uint32_t its_name, const Footprint& its_footprint,
+                             Picoseconds its_time_alone, const SharingLimits& limits)
+    : name(its_name),
+      pool(static_cast<double>(std::max<std::int64_t>(its_footprint.blocks, 1))),
+      alone(its_time_alone),
+      footprint(its_footprint),
+      block(its_footprint, std::max(its_time_alone, Picoseconds(1)), limits) {}
 
 SharedDevice::SharedDevice(const SharingMachine& machine) : limits_(machine) {}
 
 // ---- kernels come, time goes on
 // --------------------------------------------------------------------------------
 
-void SharedDevice::submit(std::uint32_t name, const Footprint& footprint, Picoseconds alone, Picoseconds now,
-                          std::vector<Change>& changes) {
-  GPUSIM_ASSERT(now <= next_ && alone >= Picoseconds(0));
-  const Lone lone{name, now, alone, footprint};
-  if (mode_ == Mode::Idle || limits_.sms == 0) {
-    submit_apart(lone, changes);
+/// Not idle: the kernel may have to share.
+void SharedDevice::submit_beside(std::uint32_t name, const Footprint& footprint, Picoseconds alone,
+                                 Picoseconds now, std::vector<Change>& changes) {
+  if (limits_.sms == 0) {
+    if (mode_ == Mode::Lone) apart_.push_back(lone_);
+    mode_ = Mode::Apart;
+    apart_.push_back({name, now, now + alone});
+    next_ = std::min(next_, now + alone);
+    changes.push_back({Change::Kind::Started, name});
     return;
   }
-  const bool derived = mode_ == Mode::Apart;
+  const bool derived = mode_ == Mode::Lone;
   if (derived) share(now);
-  kernels_.emplace_back(lone, limits_);
+  kernels_.emplace_back(name, footprint, alone, limits_);
   if (now == next_) return;  // what is due makes room first
   const bool at_the_head = waiting_ + 1 == kernels_.size();
   const bool starts =
@@ -77,11 +78,10 @@ void SharedDevice::submit(std::uint32_t name, const Footprint& footprint, Picose
   update_next();
 }
 
-void SharedDevice::advance(Picoseconds now, std::vector<Change>& changes) {
-  GPUSIM_ASSERT(now <= next_);
-  if (now < next_ || mode_ == Mode::Idle) return;
+/// Several kernels, and `now` is next_.
+void SharedDevice::change(Picoseconds now, std::vector<Change>& changes) {
   if (mode_ == Mode::Apart) {
-    advance_apart(now, changes);
+    change_apart(now, changes);
     return;
   }
   progress(now);
@@ -90,11 +90,11 @@ void SharedDevice::advance(Picoseconds now, std::vector<Change>& changes) {
     mode_ = Mode::Idle;
     next_ = Picoseconds::max();
   } else if (has_device_to_itself()) {
-    const Kernel& kernel = kernels_.front();
-    const Lone lone{kernel.name, now, kernel.alone, kernel.footprint};
+    const Kernel kernel = kernels_.front();
     kernels_.clear();
+    mode_ = Mode::Idle;
     next_ = Picoseconds::max();
-    submit_apart(lone, changes);
+    submit(kernel.name, kernel.footprint, kernel.alone, now, changes);
   } else {
     place(&changes);
     update_rates();
@@ -110,44 +110,34 @@ bool SharedDevice::has_device_to_itself() const {
   return !kernel.packs || kernel.pool >= static_cast<double>(limits_.sms) * kernel.block.per_sm;
 }
 
-void SharedDevice::submit_apart(const Lone& kernel, std::vector<Change>& changes) {
-  mode_ = Mode::Apart;
-  apart_.push_back(kernel);
-  next_ = std::min(next_, kernel.start + kernel.alone);
-  changes.push_back({Change::Kind::Started, kernel.name});
-}
-
-void SharedDevice::advance_apart(Picoseconds now, std::vector<Change>& changes) {
+void SharedDevice::change_apart(Picoseconds now, std::vector<Change>& changes) {
   next_ = Picoseconds::max();
   std::size_t kept = 0;
-  for (const Lone& kernel : apart_) {
-    const Picoseconds end = kernel.start + kernel.alone;
-    if (end == now) {
-      changes.push_back({Change::Kind::Ended, kernel.name});
+  for (const Undisturbed& kernel : apart_) {
+    if (kernel.end == now) {
+      changes.push_back({Change::Kind::Ended, kernel.kernel});
     } else {
-      next_ = std::min(next_, end);
+      next_ = std::min(next_, kernel.end);
       apart_[kept++] = kernel;
     }
   }
-  apart_.erase(apart_.begin() + static_cast<std::ptrdiff_t>(kept), apart_.end());
+  apart_.resize(kept);
   if (kept == 0) mode_ = Mode::Idle;
 }
 
 /// From a kernel alone to a state of the SMs, as of `now`.
 void SharedDevice::share(Picoseconds now) {
-  const Lone lone = apart_.front();
-  apart_.clear();
   mode_ = Mode::Shared;
   since_ = now;
   waiting_ = 0;
   clear_groups();
-  kernels_.emplace_back(lone, limits_);
+  kernels_.emplace_back(lone_.kernel, lone_footprint_, lone_.end - lone_.start, limits_);
   kernels_.front().started = true;
   if (now == next_) {  // it has ended, only nobody has been told yet
     kernels_.front().pool = 0;
     waiting_ = 1;
   } else {
-    derive(static_cast<double>((now - lone.start).count()));
+    derive(static_cast<double>((now - lone_.start).count()));
   }
 }
 
@@ -456,8 +446,9 @@ Picoseconds SharedDevice::after(double picoseconds) const {
 // -------------------------------------------------------------------------------------------------
 
 Picoseconds SharedDevice::predicted_end(std::uint32_t name) const {
-  for (const Lone& kernel : apart_)
-    if (kernel.name == name) return kernel.start + kernel.alone;
+  if (mode_ == Mode::Lone && lone_.kernel == name) return lone_.end;
+  for (const Undisturbed& kernel : apart_)
+    if (kernel.kernel == name) return kernel.end;
   for (std::uint32_t k = 0; k < kernels_.size(); ++k) {
     const Kernel& kernel = kernels_[k];
     if (kernel.name != name || !kernel.started) continue;
@@ -477,12 +468,22 @@ Picoseconds SharedDevice::predicted_end(std::uint32_t name) const {
 
 void SharedDevice::append_state(Picoseconds now, std::vector<std::int64_t>& state) const {
   state.push_back(static_cast<std::int64_t>(mode_));
-  if (mode_ == Mode::Idle) return;
-  for (const Lone& kernel : apart_) {
-    state.insert(state.end(), {kernel.name, (kernel.start - now).count(), kernel.alone.count()});
-    if (limits_.sms > 0) append_footprint(kernel.footprint, state);
+  const auto append_undisturbed = [&](const Undisturbed& kernel) {
+    state.insert(state.end(), {kernel.kernel, (kernel.start - now).count(), (kernel.end - now).count()});
+  };
+  switch (mode_) {
+    case Mode::Idle:
+      return;
+    case Mode::Lone:
+      append_undisturbed(lone_);
+      append_footprint(lone_footprint_, state);
+      return;
+    case Mode::Apart:
+      for (const Undisturbed& kernel : apart_) append_undisturbed(kernel);
+      return;
+    case Mode::Shared:
+      break;
   }
-  if (mode_ == Mode::Apart) return;
   state.insert(state.end(),
                {(since_ - now).count(), (next_ - now).count(), static_cast<std::int64_t>(waiting_),
                 static_cast<std::int64_t>(kernels_.size())});

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/assertion.hpp"
 #include "sim/engine/footprint.hpp"
 #include "sim/engine/sharing_block.hpp"
 #include "sim/engine/time.hpp"
@@ -39,7 +40,19 @@ class SharedDevice {
   /// negative. Appends Started if its first blocks are placed at once. If a change is due at `now` itself,
   /// that comes first: the kernel may start in advance(now) then.
   void submit(std::uint32_t kernel, const Footprint& footprint, Picoseconds alone, Picoseconds now,
-              std::vector<Change>& changes);
+              std::vector<Change>& changes) {
+    GPUSIM_ASSERT(now <= next_ && alone >= Picoseconds(0));
+    if (mode_ != Mode::Idle) {
+      submit_beside(kernel, footprint, alone, now, changes);
+      return;
+    }
+    mode_ = Mode::Lone;
+    lone_.kernel = kernel;
+    lone_.start = now;
+    lone_.end = next_ = now + alone;
+    lone_footprint_ = footprint;
+    changes.push_back({Change::Kind::Started, kernel});
+  }
 
   /// Next moment at which something happens by itself; Picoseconds::max() if nothing will. Not every such
   /// moment brings a Started or Ended: blocks may just give room to other blocks of their kernel.
@@ -48,7 +61,17 @@ class SharedDevice {
   /// Goes on to `now` (<= next_change()). Appends what happened at `now`: ends (in order of start), then
   /// starts (in order of submission). Before next_change() nothing happens, so any number of such calls
   /// changes nothing.
-  void advance(Picoseconds now, std::vector<Change>& changes);
+  void advance(Picoseconds now, std::vector<Change>& changes) {
+    GPUSIM_ASSERT(now <= next_);
+    if (now < next_ || mode_ == Mode::Idle) return;
+    if (mode_ != Mode::Lone) {
+      change(now, changes);
+      return;
+    }
+    mode_ = Mode::Idle;
+    next_ = Picoseconds::max();
+    changes.push_back({Change::Kind::Ended, lone_.kernel});
+  }
 
   /// When a started kernel will end: exact while it is alone, else at the present rates (all its blocks that
   /// are not placed yet at the rate of those that are). Picoseconds::max() if it has not started or stands
@@ -67,29 +90,29 @@ class SharedDevice {
  private:
   enum class Mode : std::uint8_t {
     Idle,
-    Apart,  ///< kernels that do not share: each runs as if it were alone. A machine that shares has one at
-            ///< most.
-    Shared  ///< kernels_ and groups_ hold the state
+    Lone,    ///< one kernel, alone since its start: lone_
+    Shared,  ///< kernels_ and groups_ hold the state
+    Apart    ///< several kernels on a machine that does not share: apart_
   };
-  /// A kernel that runs as if it were alone.
-  struct Lone {
-    std::uint32_t name;
-    Picoseconds start;
-    Picoseconds alone;
-    Footprint footprint;  ///< unused if the machine does not share
+  /// A kernel that takes what it takes alone.
+  struct Undisturbed {
+    std::uint32_t kernel = 0;
+    Picoseconds start{};
+    Picoseconds end{};
   };
   struct Kernel {
     std::uint32_t name;
-    bool started;
-    bool packs;              ///< fills up the SMs that come free, one by one (a late kernel)
-    std::int32_t residents;  ///< entries of groups_ that are this kernel's
-    double pool;             ///< blocks not placed yet; fluid: that have not run yet
-    double rate;             ///< blocks per ps that those placed get done
+    bool started = false;
+    bool packs = false;          ///< fills up the SMs that come free, one by one (a late kernel)
+    std::int32_t residents = 0;  ///< entries of groups_ that are this kernel's
+    double pool;                 ///< blocks not placed yet; fluid: that have not run yet
+    double rate = 0;             ///< blocks per ps that those placed get done
     Picoseconds alone;
     Footprint footprint;
     BlockModel block;
 
-    Kernel(const Lone& kernel, const SharingLimits& limits);
+    Kernel(std::uint32_t its_name, const Footprint& its_footprint, Picoseconds its_time_alone,
+           const SharingLimits& limits);
   };
   /// Blocks of one kernel on each SM of a group, placed together.
   struct Resident {
@@ -109,8 +132,10 @@ class SharedDevice {
     std::vector<Resident> residents;  ///< oldest first
   };
 
-  void submit_apart(const Lone& kernel, std::vector<Change>& changes);
-  void advance_apart(Picoseconds now, std::vector<Change>& changes);
+  void submit_beside(std::uint32_t name, const Footprint& footprint, Picoseconds alone, Picoseconds now,
+                     std::vector<Change>& changes);
+  void change(Picoseconds now, std::vector<Change>& changes);
+  void change_apart(Picoseconds now, std::vector<Change>& changes);
   bool has_device_to_itself() const;
   void share(Picoseconds now);
   void derive(double elapsed);
@@ -137,7 +162,9 @@ class SharedDevice {
   SharingLimits limits_;
   Mode mode_ = Mode::Idle;
   Picoseconds next_ = Picoseconds::max();
-  std::vector<Lone> apart_;  ///< in order of start
+  Undisturbed lone_;
+  Footprint lone_footprint_;
+  std::vector<Undisturbed> apart_;  ///< in order of start
 
   Picoseconds since_{};          ///< Shared: what is done is as of then
   std::vector<Kernel> kernels_;  ///< in order of submission, which is the order of start

@@ -15,6 +15,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/graph_schedule.hpp"
 #include "sim/engine/ring.hpp"
+#include "sim/engine/sharing.hpp"
 
 namespace gpusim::engine {
 
@@ -23,6 +24,8 @@ struct NullSink {
   void begin_step(std::size_t, Picoseconds) {}
   void end_call(std::size_t, Picoseconds) {}
   void op(const OpRecord&) {}
+  Index begin_op(const OpRecord&) { return no_index; }
+  void end_op(Index, Picoseconds) {}
   void memory(Picoseconds, std::int64_t) {}
 };
 
@@ -69,12 +72,47 @@ class Simulator {
     enum class Type : std::uint8_t { Op, Graph, Wait, Record };
     Type type = Type::Op;
     std::uint16_t attached_waits = 0;
-    Index object = no_index;    ///< Op or CUDA graph.
-    Index instance = no_index;  ///< Wait, Record.
+    std::uint32_t graph_events = 0;  ///< Events that the CUDA graph records or waits for.
+    Index object = no_index;         ///< Op or CUDA graph.
+    Index instance = no_index;       ///< Wait, Record.
     Index instruction = no_index;
     Index call = no_index;
     std::int64_t step = 0;
     Origin origin;
+  };
+
+  /// An entry that left its queue; it counts as processed when it and all before it have ended.
+  struct InFlight {
+    Index running = no_index;
+    bool ended = false;
+  };
+
+  /// An op on a shared device, from the moment it is ready.
+  struct Running {
+    std::uint32_t stream = 0;
+    Index node = no_index;  ///< Of the CUDA graph that the stream runs, or no_index.
+    Index record = no_index;
+    Picoseconds start{0};
+  };
+
+  /// A CUDA graph whose times depend on what else happens: nodes that share the device, copy, or meet events.
+  struct GraphRun {
+    struct Ready {
+      Picoseconds at;
+      Index node;
+      bool operator<(const Ready& other) const {
+        return at != other.at ? at > other.at : node > other.node;  // for a heap with the earliest on top
+      }
+    };
+    std::vector<std::uint32_t> left;    ///< Of each node: predecessors that have not ended.
+    std::vector<Picoseconds> ready_at;  ///< So far.
+    std::vector<StartCause> cause;      ///< What ready_at comes from.
+    std::vector<Index> instance;        ///< Of events that it records or waits for.
+    std::vector<Ready> ready;           ///< A heap.
+    std::vector<Index> waiting;         ///< Nodes that wait for an event which has not fired.
+    std::size_t not_ended = 0;          ///< Nodes whose end is not known.
+    bool any_started = false;
+    Picoseconds end{0};  ///< Of all nodes so far.
   };
 
   struct SyncWaiter {
@@ -84,7 +122,8 @@ class Simulator {
 
   struct StreamState {
     Ring<Entry> queue;
-    Ring<Index> attached;  ///< Instances that launches in the queue carry, in order.
+    Ring<Index> attached;      ///< Instances that launches in the queue carry, in order.
+    Ring<Index> graph_events;  ///< Instances that CUDA graphs in the queue meet, in order of their nodes.
     Ring<std::uint32_t> blocked_threads;
     std::vector<SyncWaiter> waiters;
     std::int32_t waiting = 0;  ///< Entries that hold a place in the launch queue.
@@ -109,7 +148,13 @@ class Simulator {
     Picoseconds taken_at{0};
     bool engine_reserved = false;
     Picoseconds reserved_duration{0};
+    // Ops that share their device: their ends are not known before they come.
+    bool submitted = false;         ///< The head of the queue is ready and waits for room on the device.
+    Index last_running = no_index;  ///< The last op, while it runs: into running_.
+    Ring<InFlight> in_flight;       ///< Entries that left the queue and have not ended, and those after them.
     // A CUDA graph that is running.
+    bool dynamic = false;  ///< Its times are found out node by node: graph_run.
+    GraphRun graph_run;
     bool in_graph = false;
     std::size_t next_node = 0;
     Picoseconds graph_start{0};
@@ -148,13 +193,15 @@ class Simulator {
     Ring<std::uint32_t> waiting_threads;
   };
 
-  // Streams are actors 0..S-1, threads S..S+T-1.
-  std::size_t thread_actor(std::size_t thread) const { return streams_.size() + thread; }
+  // Actors: streams, then devices if kernels share them, then threads.
+  std::size_t device_actor(std::size_t device) const { return streams_.size() + device; }
+  std::size_t thread_actor(std::size_t thread) const { return streams_.size() + devices_.size() + thread; }
   void set_stream(std::size_t stream, Picoseconds when) { agenda_.set(stream, when, Agenda::Phase::Stream); }
   void set_thread(std::size_t thread, Picoseconds when) {
     agenda_.set(thread_actor(thread), when, Agenda::Phase::Host);
   }
 
+  void note_recording(Index event, std::uint32_t thread);
   void begin(std::int64_t steps);
   void loop();
   void check_finished() const;
@@ -197,6 +244,26 @@ class Simulator {
   void start_graph(StreamState& stream, std::size_t index);
   void start_node(StreamState& stream, std::size_t index);
   void finish_entry(StreamState& stream);
+  void leave_queue(StreamState& stream);
+  void entry_processed(StreamState& stream);
+  bool engine_is_free(std::size_t stream, const GpuOp& op, Picoseconds duration, Picoseconds& start);
+
+  // Sharing.
+  bool shares(Index op) const { return sharing_ && program_.info[op].footprint != no_index; }
+  void submit(std::size_t stream, Index op, Index node, Picoseconds duration);
+  void run_device(std::size_t device);
+  void apply_changes(std::size_t device);
+  void shared_op_started(Index running);
+  void shared_op_ended(Index running);
+
+  // CUDA graphs whose times are not known beforehand.
+  void start_dynamic_graph(StreamState& stream, std::size_t index);
+  void run_graph(StreamState& stream, std::size_t index);
+  void run_node(StreamState& stream, std::size_t index, Index node);
+  void node_started(StreamState& stream, std::size_t index, Index node);
+  void node_ended(StreamState& stream, Index node, Picoseconds start, Picoseconds end,
+                  const StartCause& cause);
+  void settle_graph(StreamState& stream, std::size_t index);
   Picoseconds duration_of(const GpuOp& op, const Entry& entry, Index node) const;
 
   StartCause cause_of(const StreamState& stream, const Entry& entry) const;
@@ -223,8 +290,22 @@ class Simulator {
   std::vector<SignalState> signals_;
   std::vector<std::vector<ScheduledNode>> graph_schedules_;
   std::vector<bool> graph_is_random_;
-  std::vector<Picoseconds> graph_free_;   ///< End of the latest replay: two of one graph never overlap.
-  std::vector<Picoseconds> engine_free_;  ///< By device and copy engine.
+  std::vector<Picoseconds> graph_free_;  ///< End of the latest replay: two of one graph never overlap.
+  struct GraphShape {
+    bool dynamic = false;  ///< Its times depend on what else happens.
+    bool running = false;
+    Ring<std::uint32_t> waiting_streams;  ///< Those with a replay ready.
+    std::vector<std::vector<Index>> successors;
+  };
+  std::vector<GraphShape> graph_shapes_;
+  bool sharing_ = false;
+  bool negative_gaps_ = false;
+  std::vector<SharedDevice> devices_;  ///< None if kernels do not share them.
+  std::vector<Running> running_;
+  std::vector<Index> free_running_;  ///< Largest first, so that numbers stay small and the same.
+  std::vector<SharedDevice::Change> changes_;
+  std::vector<Picoseconds> engine_free_;  ///< By device and copy engine; the last one takes peer copies in.
+  static constexpr std::size_t engines_per_device = copy_engine_count + 1;
   std::vector<std::vector<std::uint32_t>> device_streams_;
   Picoseconds largest_gap_{0};
 

@@ -8,31 +8,47 @@ namespace gpusim::engine {
 template <class Sink>
 Picoseconds Simulator<Sink>::take_time(const StreamState& stream, const Entry& entry) const {
   Picoseconds time = std::max({now_, entry.origin.arrival, stream.floor});
-  if (entry.type == Entry::Type::Wait) return std::max(time, stream.all_end);
+  if (entry.type == Entry::Type::Wait)
+    return stream.in_flight.empty() ? std::max(time, stream.all_end) : Agenda::never;
   time = std::max(time, stream.barrier);
   if (!stream.has_last) return time;
   Picoseconds gap;
   if (entry.type == Entry::Type::Graph) {
-    const GpuOp& first = program_.ops[program_.graphs[entry.object].nodes.front().op];
-    gap = first.gap_before == gap_from_table ? machine_.gap[stream.last_class][machine_.graph_class]
-                                             : first.gap_before;
+    const CudaGraph::Node& first = program_.graphs[entry.object].nodes.front();
+    const bool own =
+        first.kind == CudaGraph::NodeKind::Op && program_.ops[first.op].gap_before != gap_from_table;
+    gap = own ? program_.ops[first.op].gap_before : machine_.gap[stream.last_class][machine_.graph_class];
   } else {
     const GpuOp& op = program_.ops[entry.object];
     gap = op.gap_before == gap_from_table ? machine_.gap[stream.last_class][op.gap_class] : op.gap_before;
   }
-  return std::max(
-      {time, stream.last_end + gap, stream.last_start, stream.last_start + stream.last_min_period});
+  Picoseconds last_end = stream.last_end;
+  if (stream.last_running != no_index) {
+    if (gap >= Picoseconds(0)) return Agenda::never;  // Its end will come.
+    const auto device = static_cast<std::size_t>(
+        program_.streams[static_cast<std::size_t>(&stream - streams_.data())].device);
+    const Picoseconds predicted = devices_[device].predicted_end(stream.last_running);
+    if (predicted == Picoseconds::max()) return Agenda::never;
+    last_end = std::max(last_end, predicted);
+  }
+  return std::max({time, last_end + gap, stream.last_start, stream.last_start + stream.last_min_period});
 }
 
 template <class Sink>
 void Simulator<Sink>::settle(std::size_t index) {
   StreamState& stream = streams_[index];
+  if (stream.head_taken || stream.submitted) return;
   while (!stream.queue.empty()) {
     const Entry& entry = stream.queue.front();
     if (entry.type != Entry::Type::Record) {
-      set_stream(index, take_time(stream, entry));
+      const Picoseconds at = take_time(stream, entry);
+      if (at == Agenda::never)
+        agenda_.clear(index);
+      else
+        set_stream(index, at);
       return;
     }
+    if (!stream.in_flight.empty()) break;
     // Its time is known as soon as it is at the head; nothing is gained by waiting for it.
     const Picoseconds fire = std::max(entry.origin.arrival, stream.all_end);
     stream.all_end = fire;
@@ -48,7 +64,10 @@ template <class Sink>
 void Simulator<Sink>::run_stream(std::size_t index) {
   StreamState& stream = streams_[index];
   if (stream.in_graph) {
-    start_node(stream, index);
+    if (stream.dynamic)
+      run_graph(stream, index);
+    else
+      start_node(stream, index);
     return;
   }
   if (!stream.head_taken) {
@@ -89,14 +108,29 @@ void Simulator<Sink>::run_stream(std::size_t index) {
     return;
   }
   if (entry.type == Entry::Type::Graph) {
+    GraphShape& shape = graph_shapes_[entry.object];
+    if (shape.running) {
+      shape.waiting_streams.push_back(static_cast<std::uint32_t>(index));
+      agenda_.clear(index);
+      return;
+    }
     if (graph_free_[entry.object] > now_) {
       set_stream(index, graph_free_[entry.object]);
       return;
     }
-    start_graph(stream, index);
+    if (shape.dynamic)
+      start_dynamic_graph(stream, index);
+    else
+      start_graph(stream, index);
     return;
   }
   const GpuOp& op = program_.ops[entry.object];
+  if (shares(entry.object)) {
+    stream.submitted = true;
+    agenda_.clear(index);
+    submit(index, entry.object, no_index, duration_of(op, entry, 0));
+    return;
+  }
   if (op.copy_engine == CopyEngine::None) {
     start_op(stream, index, duration_of(op, entry, 0));
     return;
@@ -106,18 +140,35 @@ void Simulator<Sink>::run_stream(std::size_t index) {
     start_op(stream, index, stream.reserved_duration);
     return;
   }
-  const auto device = static_cast<std::size_t>(program_.streams[index].device);
-  Picoseconds& free = engine_free_[device * copy_engine_count + static_cast<std::size_t>(op.copy_engine)];
-  const Picoseconds start = std::max(now_, free);
   const Picoseconds duration = duration_of(op, entry, 0);
-  free = start + duration;
-  if (start > now_) {
+  Picoseconds start{0};
+  if (!engine_is_free(index, op, duration, start)) {
     stream.engine_reserved = true;
     stream.reserved_duration = duration;
     set_stream(index, start);
     return;
   }
   start_op(stream, index, duration);
+}
+
+/// Reserves the copy engines that `op` needs, first come, first served; `start` is when they are free. False
+/// if that is not now.
+template <class Sink>
+bool Simulator<Sink>::engine_is_free(std::size_t stream, const GpuOp& op, Picoseconds duration,
+                                     Picoseconds& start) {
+  const auto of = [&](std::size_t device, int engine) -> Picoseconds& {
+    return engine_free_[device * engines_per_device + static_cast<std::size_t>(engine)];
+  };
+  const auto device = static_cast<std::size_t>(program_.streams[stream].device);
+  Picoseconds& out = of(device, static_cast<int>(op.copy_engine));
+  start = std::max(now_, out);
+  if (op.copy_engine == CopyEngine::Peer) {
+    Picoseconds& in = of(op.peer, copy_engine_count);
+    start = std::max(start, in);
+    in = start + duration;
+  }
+  out = start + duration;
+  return start == now_;
 }
 
 /// Makes later ops of the stream wait for `index`. False if its time is not known yet: the stream is woken
@@ -209,11 +260,26 @@ void Simulator<Sink>::start_node(StreamState& stream, std::size_t index) {
   settle(index);
 }
 
-/// Removes the head of the queue and wakes the threads that waited for it.
+/// The head of the queue leaves it and is done, or its end is known: once everything before it is too, the
+/// threads that waited for it wake.
 template <class Sink>
 void Simulator<Sink>::finish_entry(StreamState& stream) {
+  leave_queue(stream);
+  if (stream.in_flight.empty())
+    entry_processed(stream);
+  else
+    stream.in_flight.push_back({.running = no_index, .ended = true});
+}
+
+template <class Sink>
+void Simulator<Sink>::leave_queue(StreamState& stream) {
   stream.queue.pop_front();
   stream.head_taken = false;
+  stream.submitted = false;
+}
+
+template <class Sink>
+void Simulator<Sink>::entry_processed(StreamState& stream) {
   ++stream.processed;
   if (stream.waiters.empty()) return;
   auto kept = stream.waiters.begin();

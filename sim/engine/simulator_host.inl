@@ -271,6 +271,15 @@ void Simulator<Sink>::insert(std::size_t thread, const Instruction& instruction,
     }
     state.attached.erase(kept, state.attached.end());
   }
+  if (entry.type == Entry::Type::Graph && graph_shapes_[instruction.object].dynamic) {
+    for (const CudaGraph::Node& node : program_.graphs[instruction.object].nodes) {
+      if (node.kind == CudaGraph::NodeKind::Op) continue;
+      stream.graph_events.push_back(node.kind == CudaGraph::NodeKind::Record
+                                        ? instance_to_record(node.op)
+                                        : instance_to_wait_for(node.op, thread));
+      ++entry.graph_events;
+    }
+  }
   if (!nothing_to_wait_for) {
     stream.queue.push_back(entry);
     ++stream.pushed;
@@ -308,7 +317,7 @@ template <class Sink>
 void Simulator<Sink>::wait_for_stream(std::size_t thread, std::size_t index) {
   StreamState& stream = streams_[index];
   ThreadState& state = threads_[thread];
-  if (stream.processed >= stream.pushed) {
+  if (stream.processed >= stream.pushed && stream.in_flight.empty()) {
     state.completion = std::max(state.completion, stream.all_end);
   } else {
     ++state.open_waits;

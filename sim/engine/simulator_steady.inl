@@ -134,6 +134,31 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
     out.add(stream.head_taken ? 1 : 0);
     out.add(stream.engine_reserved ? stream.reserved_duration.count() : -1);
     out.add(stream.in_graph ? static_cast<std::int64_t>(stream.next_node) : -1);
+    out.add(stream.submitted ? 1 : 0);
+    out.add(stream.last_running == no_index ? -1 : static_cast<std::int64_t>(stream.last_running));
+    for (std::size_t j = 0; j < stream.in_flight.size(); ++j) {
+      out.add(stream.in_flight[j].running == no_index
+                  ? -1
+                  : static_cast<std::int64_t>(stream.in_flight[j].running));
+      out.add(stream.in_flight[j].ended ? 1 : 0);
+    }
+    for (std::size_t j = 0; j < stream.graph_events.size(); ++j) add_instance(stream.graph_events[j]);
+    if (stream.in_graph && stream.dynamic) {
+      const GraphRun& run = stream.graph_run;
+      out.add(run.any_started ? 1 : 0);
+      out.add_time(run.end);
+      for (std::size_t node = 0; node < run.left.size(); ++node) {
+        out.add(run.left[node]);
+        out.add_time(run.ready_at[node], open_idle);
+        out.add(static_cast<std::int64_t>(run.cause[node].kind));
+        add_instance(run.instance[node]);
+      }
+      for (const auto& ready : run.ready) {
+        out.add_time(ready.at);
+        out.add(ready.node);
+      }
+      for (const Index node : run.waiting) out.add(node);
+    }
     const Picoseconds next = agenda_.time_of(i);
     out.add(next == Agenda::never ? -1 : (next - now_).count());
     for (std::size_t j = 0; j < stream.queue.size(); ++j) {
@@ -173,6 +198,18 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
   }
   for (const Picoseconds free : engine_free_) out.add_time(free);
   for (const Picoseconds free : graph_free_) out.add_time(free);
+  for (const GraphShape& shape : graph_shapes_) {
+    out.add(shape.running ? 1 : 0);
+    for (std::size_t j = 0; j < shape.waiting_streams.size(); ++j) out.add(shape.waiting_streams[j]);
+  }
+  if (sharing_) {
+    for (const Running& running : running_) {
+      out.add(running.stream);
+      out.add(running.node == no_index ? -1 : static_cast<std::int64_t>(running.node));
+    }
+    for (const Index number : free_running_) out.add(number);
+    for (const SharedDevice& device : devices_) device.append_state(now_, state);
+  }
   accounts_.write_state(now_, out);
 }
 

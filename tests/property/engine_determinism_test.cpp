@@ -59,9 +59,9 @@ std::uint64_t digest_of(bool distributions) {
 }  // namespace
 
 TEST_CASE("A thousand random programs run the same on every build and machine", "[engine][determinism]") {
-  CHECK(digest_of(false) == 0x9f97b28b78a5f6cau);
+  CHECK(digest_of(false) == 0xafb83c10ea43ef33u);
 }
 
 TEST_CASE("So do a thousand with random durations", "[engine][determinism]") {
-  CHECK(digest_of(true) == 0x27bfd1ef0141b82bu);
+  CHECK(digest_of(true) == 0x2937b845456e444du);
 }
