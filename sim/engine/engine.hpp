@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/engine/program.hpp"
 #include "sim/engine/result.hpp"
@@ -18,6 +19,13 @@ Run run(const Program& program, const Machine& machine, std::int64_t steps = 1, 
 /// for byte; for tests, and to see what the fast path is worth.
 Run run_event_by_event(const Program& program, const Machine& machine, std::int64_t steps = 1,
                        Timeline* timeline = nullptr);
+
+/// The same for many steps: once the state of the machine repeats (see run_steady), whole periods are added
+/// without being simulated, so that 10^9 steps cost what warm-up and period cost. Nothing if it has not
+/// repeated after `instructions_max` executed instructions, or durations are random. `run` tries this where
+/// it pays.
+std::optional<Run> run_by_period(const Program& program, const Machine& machine, std::int64_t steps,
+                                 std::int64_t instructions_max);
 
 /// Whether `run` takes the fast path: one host thread, and nothing whose order is found out on the way.
 bool takes_fast_path(const Program& program, const Machine& machine);

@@ -29,22 +29,27 @@ Picoseconds Totals::idle_total() const {
   return std::accumulate(idle.begin(), idle.end(), Picoseconds(0));
 }
 
-Totals operator-(Totals a, const Totals& b) {
-  a.steps -= b.steps;
-  a.wall -= b.wall;
-  a.busy -= b.busy;
-  a.op_sum -= b.op_sum;
-  for (std::size_t i = 0; i < a.idle.size(); ++i) a.idle[i] -= b.idle[i];
-  a.host_work -= b.host_work;
-  a.host_blocked -= b.host_blocked;
-  a.host_blocked_queue -= b.host_blocked_queue;
-  a.counts.kernels -= b.counts.kernels;
-  a.counts.memcpys -= b.counts.memcpys;
-  a.counts.memsets -= b.counts.memsets;
-  a.counts.kernel_launches -= b.counts.kernel_launches;
-  a.counts.cuda_graph_launches -= b.counts.cuda_graph_launches;
-  a.counts.synchronizations -= b.counts.synchronizations;
+Totals add(Totals a, const Totals& b, std::int64_t times) {
+  const auto more = [&](auto& sum, const auto& part) { sum += part * times; };
+  more(a.steps, b.steps);
+  more(a.wall, b.wall);
+  more(a.busy, b.busy);
+  more(a.op_sum, b.op_sum);
+  for (std::size_t i = 0; i < a.idle.size(); ++i) more(a.idle[i], b.idle[i]);
+  more(a.host_work, b.host_work);
+  more(a.host_blocked, b.host_blocked);
+  more(a.host_blocked_queue, b.host_blocked_queue);
+  more(a.counts.kernels, b.counts.kernels);
+  more(a.counts.memcpys, b.counts.memcpys);
+  more(a.counts.memsets, b.counts.memsets);
+  more(a.counts.kernel_launches, b.counts.kernel_launches);
+  more(a.counts.cuda_graph_launches, b.counts.cuda_graph_launches);
+  more(a.counts.synchronizations, b.counts.synchronizations);
   return a;
+}
+
+Totals operator-(Totals a, const Totals& b) {
+  return add(a, b, -1);
 }
 
 CallRecord Timeline::call(Index number) const {

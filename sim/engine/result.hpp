@@ -49,6 +49,8 @@ struct Totals {
 
   Picoseconds idle_total() const;
   friend Totals operator-(Totals a, const Totals& b);
+  /// a + times * b.
+  friend Totals add(Totals a, const Totals& b, std::int64_t times);
   friend bool operator==(const Totals&, const Totals&) = default;
 };
 

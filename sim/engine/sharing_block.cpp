@@ -14,6 +14,8 @@ constexpr double saturated_issue =
 constexpr std::int64_t system_shared_memory =
     1024;                                // bytes that CUDA takes of every block that uses shared memory
 constexpr std::int64_t fluid_waves = 4;  // with more waves than this no step of a wave is seen any more
+constexpr double nearly_all_bandwidth =
+    0.95;  // of the cap: traffic that is served first leaves the rest to others
 constexpr double load_unit = 1 << 20;
 
 std::int32_t clamped(std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -41,16 +43,21 @@ SharingLimits::SharingLimits(const SharingMachine& machine)
   sm.shared_memory = clamped(machine.shared_memory_per_sm, 1, most);
   sm.blocks = clamped(machine.blocks_per_sm, 1, most);
   // The cap is such that the memory gives `top` when every SM asks for the most it can. Without a limit per
-  // SM they ask for three times what they get, about what they do on an H200; a limit that cannot reach the
-  // top is no cap.
+  // SM they ask for three times what they get, about what they do on an H200. A limit that could not reach
+  // the top, or one that is none, would make the cap infinite or the demand of a kernel at the top.
   double x = 1.0 / 3.0;
-  if (sms > 0 && bandwidth_per_sm > 0) x = std::min(bandwidth_top / (sms * bandwidth_per_sm), 0.9);
+  if (sms > 0 && bandwidth_per_sm > 0) x = std::clamp(bandwidth_top / (sms * bandwidth_per_sm), 0.1, 0.9);
   bandwidth_cap = bandwidth_top / std::sqrt(1 - x * x);
 }
 
 double SharingLimits::soft_cap(double asked) const {
   const double x = asked / bandwidth_cap;
   return asked / std::sqrt(1 + x * x);
+}
+
+double SharingLimits::beside(double served, double asked) const {
+  const double x = std::min(served / bandwidth_cap, nearly_all_bandwidth);
+  return soft_cap(asked + x * bandwidth_cap / std::sqrt(1 - x * x)) - x * bandwidth_cap;
 }
 
 BlockModel::BlockModel(const Footprint& footprint, Picoseconds duration, const SharingLimits& limits)

@@ -31,6 +31,11 @@ struct SharingLimits {
   /// What the memory gives when `asked` is asked of it (bytes per picosecond): D / sqrt(1 + (D / cap)^2),
   /// one curve for a kernel alone and for several (validation/h200/concurrency, finding 6).
   double soft_cap(double asked) const;
+
+  /// What is left for `asked` beside traffic of `served` that is not slowed (bytes per picosecond): `served`
+  /// is what soft_cap gives to some demand, which `asked` adds to. Never nothing, though the others may draw
+  /// all there is.
+  double beside(double served, double asked) const;
 };
 
 /// A block of a kernel, as the rule sees it. The rule gives a kernel that is alone its measured duration

@@ -40,6 +40,7 @@ class Simulator {
 
   Run run(std::int64_t steps);
   Steady run_steady(const SteadyOptions& options);
+  std::optional<Run> run_by_period(std::int64_t steps, std::int64_t instructions_max);
   /// Whether a launch call ever found its launch queue full.
   bool queue_was_full() const { return queue_was_full_; }
 
@@ -273,7 +274,10 @@ class Simulator {
     std::int64_t step = 0;
     Picoseconds now{0};
     Totals totals;
+    std::int64_t allocated = 0;
   };
+  bool repeats(std::int64_t step);
+  void skip_periods(std::int64_t step);
   Snapshot snapshot(std::int64_t step) const;
   void scalar_state(std::vector<std::int64_t>& state) const;
   void full_state(std::vector<std::int64_t>& state) const;
@@ -323,6 +327,12 @@ class Simulator {
   std::int32_t queue_length_max_ = 0;
   bool queue_was_full_ = false;
   std::int64_t instructions_executed_ = 0;
+
+  // Of run_by_period.
+  std::int64_t skip_instructions_max_ = 0;  ///< Look for a repetition until then.
+  std::int64_t skipped_ = 0;                ///< Periods.
+  Totals skipped_period_;
+  std::int64_t peak_since_saved_ = 0;
 
   // Of run_steady.
   const SteadyOptions* steady_options_ = nullptr;

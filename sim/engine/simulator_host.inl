@@ -41,6 +41,7 @@ void Simulator<Sink>::run_thread(std::size_t thread) {
       allocated_ += instruction->call == Call::Allocate ? program_.sizes[instruction->object]
                                                         : -program_.sizes[instruction->object];
       peak_ = std::max(peak_, allocated_);
+      peak_since_saved_ = std::max(peak_since_saved_, allocated_);
       sink_.memory(now_, allocated_);
     }
     call_done(thread, now_);

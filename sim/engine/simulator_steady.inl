@@ -10,35 +10,20 @@ namespace gpusim::engine {
 
 template <class Sink>
 void Simulator<Sink>::step_boundary(std::size_t thread) {
-  if (steady_options_ == nullptr) return;
   const std::int64_t step = threads_[thread].step;
+  if (skip_instructions_max_ > 0) skip_periods(step);
+  if (steady_options_ == nullptr) return;
   // Nothing will ever run on the device: its idle time is explained here.
   if (program_.ops.empty()) accounts_.explain_by_host(thread, now_);
   accounts_.settle(now_);
-  if (!random_) {
-    scratch_state_.clear();
-    scalar_state(scratch_state_);
-    const std::size_t scalars = scratch_state_.size();
-    if (saved_.step > 0 && scalars == saved_scalars_ &&
-        std::equal(scratch_state_.begin(), scratch_state_.end(), saved_state_.begin())) {
-      full_state(scratch_state_);
-      if (scratch_state_ == saved_state_) {
-        steady_.exact = true;
-        steady_.period = totals_ - saved_.totals;
-        steady_.period.steps = step - saved_.step;
-        steady_.period.wall = now_ - saved_.now;
-        steady_.warmup_steps = saved_.step;
-        stop_ = true;
-        return;
-      }
-    }
-    if (std::has_single_bit(static_cast<std::uint64_t>(step))) {
-      scratch_state_.resize(scalars);
-      full_state(scratch_state_);
-      saved_state_ = scratch_state_;
-      saved_scalars_ = scalars;
-      saved_ = snapshot(step);
-    }
+  if (!random_ && repeats(step)) {
+    steady_.exact = true;
+    steady_.period = totals_ - saved_.totals;
+    steady_.period.steps = step - saved_.step;
+    steady_.period.wall = now_ - saved_.now;
+    steady_.warmup_steps = saved_.step;
+    stop_ = true;
+    return;
   }
   const bool enough = (step >= 16 && instructions_executed_ >= steady_options_->instructions_max) ||
                       (step >= 2 && now_ > time_max / 4);
@@ -46,9 +31,73 @@ void Simulator<Sink>::step_boundary(std::size_t thread) {
   steady_.warmup_steps = step;
 }
 
+/// Whether the state is that of the boundary that is kept; keeps this one if it is time to.
+template <class Sink>
+bool Simulator<Sink>::repeats(std::int64_t step) {
+  scratch_state_.clear();
+  scalar_state(scratch_state_);
+  const std::size_t scalars = scratch_state_.size();
+  if (saved_.step > 0 && scalars == saved_scalars_ &&
+      std::equal(scratch_state_.begin(), scratch_state_.end(), saved_state_.begin())) {
+    full_state(scratch_state_);
+    if (scratch_state_ == saved_state_) return true;
+  }
+  if (std::has_single_bit(static_cast<std::uint64_t>(step))) {
+    scratch_state_.resize(scalars);
+    full_state(scratch_state_);
+    saved_state_ = scratch_state_;
+    saved_scalars_ = scalars;
+    saved_ = snapshot(step);
+    peak_since_saved_ = allocated_;
+  }
+  return false;
+}
+
+/// Leaves out as many whole periods as there are before the last step.
+template <class Sink>
+void Simulator<Sink>::skip_periods(std::int64_t step) {
+  if (instructions_executed_ > skip_instructions_max_) {
+    stop_ = true;
+    return;
+  }
+  accounts_.settle(now_);
+  if (!repeats(step)) return;
+  skip_instructions_max_ = 0;
+  const std::int64_t period = step - saved_.step;
+  // Other threads may be some steps ahead of the one that marks them.
+  const std::int64_t lead = threads_.size() > 1 ? step_lead_max + 1 : 0;
+  skipped_ = std::max<std::int64_t>(0, (steps_target_ - step - lead) / period);
+  skipped_period_ = totals_ - saved_.totals;
+  skipped_period_.steps = period;
+  skipped_period_.wall = now_ - saved_.now;
+  steps_target_ -= skipped_ * period;
+  if (skipped_ == 0) return;
+  if (skipped_period_.wall > Picoseconds(0) && skipped_ > (time_max - now_) / skipped_period_.wall)
+    throw TimeLimitError("more than 26 days of simulated time (time_max)");
+  // A step that leaks: what is allocated grows with every period.
+  const std::int64_t leaked = allocated_ - saved_.allocated;
+  peak_ = std::max(peak_, peak_since_saved_ + skipped_ * std::max<std::int64_t>(0, leaked));
+  allocated_ += skipped_ * leaked;
+}
+
+template <class Sink>
+std::optional<Run> Simulator<Sink>::run_by_period(std::int64_t steps, std::int64_t instructions_max) {
+  if (random_) return std::nullopt;
+  while (marker_ < threads_.size() && program_.threads[marker_].instructions.empty()) ++marker_;
+  if (marker_ == threads_.size()) return std::nullopt;
+  skip_instructions_max_ = instructions_max;
+  begin(steps);
+  loop();
+  if (stop_) return std::nullopt;
+  Run result = finish();
+  for (Totals* totals : {&result.totals, &result.window}) *totals = add(*totals, skipped_period_, skipped_);
+  result.last_op_end += skipped_ * skipped_period_.wall;
+  return result;
+}
+
 template <class Sink>
 typename Simulator<Sink>::Snapshot Simulator<Sink>::snapshot(std::int64_t step) const {
-  return {.step = step, .now = now_, .totals = totals_};
+  return {.step = step, .now = now_, .totals = totals_, .allocated = allocated_};
 }
 
 namespace {
