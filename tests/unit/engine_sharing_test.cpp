@@ -142,9 +142,10 @@ TEST_CASE("Two kernels share the memory in proportion to what they ask for", "[s
 TEST_CASE("Traffic that hides behind other work is served first and not slowed", "[sharing]") {
   Footprint hidden = moving(4, 0.5e9);
   hidden.memory_hidden = true;
-  // It draws 0.5; the other asks for 3: both together get 3.5 / sqrt(1 + 3.5^2 / cap^2), the other all but
-  // 0.5 of it.
-  const double rate = 3.5 / std::sqrt(1 + 3.5 * 3.5 * 8.0 / 9) - 0.5;
+  // It draws 0.5, as a demand of 0.5 / sqrt(1 - 0.25 / cap^2) would. The other adds 3 to that and gets what
+  // then is given beyond the 0.5.
+  const double demand = 0.5 / std::sqrt(1 - 0.25 * 8 / 9) + 3;
+  const double rate = demand / std::sqrt(1 + demand * demand * 8 / 9) - 0.5;
   const std::vector<Stay> stays = run(small_with_memory(), {{hidden, 1000 * us, Picoseconds(0)},
                                                             {moving(4, 0.1e9), 100 * us, Picoseconds(0)}});
   CHECK(near(stays[0].end, 1000 * us));

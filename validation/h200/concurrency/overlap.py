@@ -146,7 +146,7 @@ class Sim:
                     if k.M: want[r.k]+=g.m*r.n*k.want*r.fl; cnt[r.k]+=g.m*r.n*(k.wmax if s.o['bw']=='max' else k.weight)*r.fl
             U=sum(w for i,w in want.items() if not K[i].memory); D=sum(w for i,w in want.items() if K[i].memory)
             if s.o['bw'] in('hard','maxmin','prop'): T=min(D,max(0.0,m.top-U))
-            else: T=max(0.0,s.soft(D+U)-U)
+            else: T=s.beside(U,D)
             ids=[i for i in want if K[i].memory and want[i]>0]
             if s.o['bw'] in('want','prop'): wt={i:want[i] for i in ids}
             elif s.o['bw'] in('even','maxmin'): wt={i:1.0 for i in ids}
@@ -156,6 +156,8 @@ class Sim:
                 x=min(want[i],left*wt[i]/W); left-=x; W-=wt[i]; slow[i]=x/want[i]
         for g in G:
             for r in g.res: r.rate=r.fl*slow[r.k]/K[r.k].t0
+    def beside(s,U,D):           # left for D beside U, which is not slowed: U is what some demand gets, D adds to that
+        x=min(U/s.m.cap,0.95); return s.soft(D+x*s.m.cap/math.sqrt(1-x*x))-x*s.m.cap
     def soft(s,D): return D/math.sqrt(1+(D/s.m.cap)**2)
 
 class Flat(Sim):

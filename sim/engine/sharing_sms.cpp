@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is on the SMs of a shared device, and how fast it goes on.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/engine/assertion.hpp"
+#include "sim/engine/sharing.hpp"
+
+namespace gpusim::engine {
+
+namespace {
+
+// What rounding leaves over is no event of its own:
+constexpr double rounding = 1e-9;         // of a block's time
+constexpr double nearly_no_block = 1e-6;  // of a pool
+
+void add(SmResources& sum, const SmResources& need, std::int32_t times) {
+  sum.threads += times * need.threads;
+  sum.registers += times * need.registers;
+  sum.shared_memory += times * need.shared_memory;
+  sum.blocks += times * need.blocks;
+}
+
+}  // namespace
+
+// ---- a kernel that has been alone so far ----
+
+/// The state of the SMs when the first of kernels_ has been alone for `elapsed` ps: it makes even progress.
+void SharedDevice::derive(double elapsed) {
+  Kernel& kernel = kernels_.front();
+  const double all = kernel.pool;
+  place(nullptr);
+  if (!kernel.block.fluid) {
+    derive_layers(elapsed);
+    return;
+  }
+  // Blocks are replaced as they end until none is left; those that are placed then take their time.
+  const double last = kernel.block.alone / kernel.block.layers;
+  const double left = kernel.pool - all * (elapsed / kernel.block.alone);
+  if (left >= nearly_no_block) {
+    kernel.pool = left;
+    return;
+  }
+  kernel.pool = 0;
+  waiting_ = 1;
+  const double done = std::clamp((elapsed - (kernel.block.alone - last)) / last, 0.0, 1.0);
+  for (std::size_t g = 0; g < group_count_; ++g)
+    for (Resident& r : groups_[g].residents) r.done = done;
+}
+
+/// Blocks in lockstep: so many layers are gone. Bound by arithmetic, the blocks of an SM end one by one.
+void SharedDevice::derive_layers(double elapsed) {
+  const BlockModel& block = kernels_.front().block;
+  const double layer = block.alone / block.layers;
+  const double gone = std::min(std::floor(elapsed / layer), block.layers - 1);
+  for (double i = 0; i < gone; ++i) {
+    remove_residents([&](std::size_t j, const Resident&) { return !block.arithmetic || j == 0; });
+    merge_groups();
+    place(nullptr);
+  }
+  const double done = std::clamp(elapsed / layer - gone, 0.0, 1.0);
+  for (std::size_t g = 0; g < group_count_; ++g)
+    for (std::size_t j = 0; j < groups_[g].residents.size(); ++j)
+      if (!block.arithmetic || j == 0) groups_[g].residents[j].done = done;
+}
+
+// ---- what is on the SMs ----
+
+void SharedDevice::clear_groups() {
+  if (groups_.empty()) groups_.emplace_back();
+  group_count_ = 1;
+  groups_.front().sms = limits_.sms;
+  groups_.front().free = limits_.sm;
+  groups_.front().load = 0;
+  groups_.front().residents.clear();
+}
+
+/// Blocks of a kernel that still fit on each SM of the group.
+std::int32_t SharedDevice::room_on(const Group& group, const BlockModel& block) const {
+  SmResources free = group.free;
+  if (!group.residents.empty()) free.shared_memory -= limits_.sm.shared_memory - group.carveout;
+  return room(free, block.need);
+}
+
+/// Where the next blocks go: where most of them fit, among equals to the fuller SMs.
+std::size_t SharedDevice::best_group(const BlockModel& block) const {
+  std::size_t best = group_count_;
+  std::int32_t most = 0;
+  for (std::size_t g = 0; g < group_count_; ++g) {
+    const std::int32_t fits = room_on(groups_[g], block);
+    if (fits > most || (fits == most && fits > 0 && groups_[g].load > groups_[best].load)) {
+      best = g;
+      most = fits;
+    }
+  }
+  return best;
+}
+
+/// Gives room to the kernels that wait, the first come first; the head of the line blocks the rest.
+void SharedDevice::place(std::vector<Change>* changes) {
+  for (; waiting_ < kernels_.size(); ++waiting_) {
+    Kernel& kernel = kernels_[waiting_];
+    if (kernel.alone == Picoseconds(0)) kernel.pool = 0;  // needs no room
+    while (kernel.pool > 0) {
+      const std::size_t g = best_group(kernel.block);
+      if (g == group_count_) break;
+      place_blocks(static_cast<std::uint32_t>(waiting_), g);
+      if (!kernel.started) changes->push_back({Change::Kind::Started, kernel.name});
+      kernel.started = true;
+    }
+    if (kernel.pool > 0) break;
+    if (!kernel.started) changes->push_back({Change::Kind::Started, kernel.name});
+    kernel.started = true;
+  }
+  mark_late();
+}
+
+/// One block on each SM of a group, or all that fit if the kernel packs; fewer SMs if it has fewer blocks
+/// left.
+void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
+  Kernel& kernel = kernels_[k];
+  const double left = std::ceil(kernel.pool - nearly_no_block);
+  std::int32_t blocks = 1;
+  if (kernel.packs)
+    blocks = static_cast<std::int32_t>(std::min<double>(room_on(groups_[g], kernel.block), left));
+  const double reach = std::max(1.0, std::floor(left / blocks));
+  if (reach < groups_[g].sms) {
+    if (group_count_ == groups_.size()) groups_.emplace_back();
+    Group& others = groups_[group_count_++];
+    others = groups_[g];
+    groups_[g].sms = static_cast<std::int32_t>(reach);
+    others.sms -= groups_[g].sms;
+  }
+  Group& group = groups_[g];
+  if (group.residents.empty()) group.carveout = kernel.block.carveout;
+  add(group.free, kernel.block.need, -blocks);
+  GPUSIM_ASSERT(blocks > 0 && group.sms > 0 && group.free.threads >= 0 && group.free.registers >= 0 &&
+                group.free.shared_memory >= 0 && group.free.blocks >= 0);
+  group.load += blocks * kernel.block.load;
+  const Resident resident{k, kernel.block.fluid ? blocks : 1, 0, 0, 0};
+  if (!kernel.block.fluid) {
+    group.residents.insert(group.residents.end(), static_cast<std::size_t>(blocks), resident);
+  } else if (!group.residents.empty() && group.residents.back().kernel == k &&
+             group.residents.back().done == 0) {
+    group.residents.back().blocks += blocks;
+  } else {
+    group.residents.push_back(resident);
+  }
+  kernel.pool = std::max(0.0, kernel.pool - static_cast<double>(group.sms) * blocks);
+}
+
+/// Kernels that wait for SMs which come free one by one will fill the first ones up.
+void SharedDevice::mark_late() {
+  bool one_by_one = false;
+  for (std::size_t k = waiting_; k < kernels_.size(); ++k) {
+    if (kernels_[k].started || kernels_[k].packs) continue;
+    for (std::size_t g = 0; g < group_count_ && !one_by_one; ++g)
+      for (const Resident& r : groups_[g].residents)
+        one_by_one = one_by_one || kernels_[r.kernel].block.lasting;
+    if (!one_by_one) return;
+    kernels_[k].packs = true;
+  }
+}
+
+/// gone(i, resident): whether the i-th oldest resident of an SM leaves.
+template <class Gone>
+void SharedDevice::remove_residents(Gone gone) {
+  for (std::size_t g = 0; g < group_count_; ++g) {
+    Group& group = groups_[g];
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < group.residents.size(); ++i) {
+      const Resident r = group.residents[i];
+      if (gone(i, r)) {
+        const BlockModel& block = kernels_[r.kernel].block;
+        add(group.free, block.need, r.blocks);
+        group.load -= r.blocks * block.load;
+      } else {
+        group.residents[kept++] = r;
+      }
+    }
+    group.residents.resize(kept);
+  }
+}
+
+void SharedDevice::merge_groups() {
+  const auto equal = [](const Group& a, const Group& b) {
+    if (a.residents.size() != b.residents.size()) return false;
+    if (!a.residents.empty() && a.carveout != b.carveout) return false;
+    return std::equal(a.residents.begin(), a.residents.end(), b.residents.begin(),
+                      [](const Resident& r, const Resident& s) {
+                        return r.kernel == s.kernel && r.blocks == s.blocks &&
+                               std::abs(r.done - s.done) < rounding;
+                      });
+  };
+  std::size_t kept = 0;
+  for (std::size_t g = 0; g < group_count_; ++g) {
+    std::size_t same = 0;
+    while (same < kept && !equal(groups_[same], groups_[g])) ++same;
+    if (same < kept) {
+      groups_[same].sms += groups_[g].sms;
+    } else {
+      if (kept != g) std::swap(groups_[kept], groups_[g]);  // keeps the memory of both
+      ++kept;
+    }
+  }
+  group_count_ = kept;
+}
+
+/// Takes away the blocks that are done and the kernels that have none left.
+void SharedDevice::retire(std::vector<Change>& changes) {
+  remove_residents([this](std::size_t, const Resident& r) {
+    return r.done >= 1 - rounding && !consumes_pool(kernels_[r.kernel]);
+  });
+  merge_groups();
+  for (std::size_t k = 0; k < kernels_.size(); ++k) kernels_[k].residents = 0;
+  for (std::size_t g = 0; g < group_count_; ++g)
+    for (const Resident& r : groups_[g].residents) ++kernels_[r.kernel].residents;
+
+  renumbered_.resize(kernels_.size());
+  const std::size_t placed = waiting_;
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    if (k < placed && kernels_[k].residents == 0) {
+      changes.push_back({Change::Kind::Ended, kernels_[k].name});
+      --waiting_;
+      continue;
+    }
+    renumbered_[k] = static_cast<std::uint32_t>(kept);
+    if (kept != k) kernels_[kept] = kernels_[k];
+    ++kept;
+  }
+  if (kept == kernels_.size()) return;
+  kernels_.erase(kernels_.begin() + static_cast<std::ptrdiff_t>(kept), kernels_.end());
+  for (std::size_t g = 0; g < group_count_; ++g)
+    for (Resident& r : groups_[g].residents) r.kernel = renumbered_[r.kernel];
+}
+
+// ---- how fast it goes on ----
+
+/// Shares the SMs' issue slots and the memory. What the memory gives decides how many issue slots are asked
+/// for, so the memory is shared out twice, at first as if every kernel got what it gets alone.
+void SharedDevice::update_rates() {
+  double memory_share = 1;  // of what a kernel asks for: the same for all
+  for (int pass = 0; pass < 2; ++pass) {
+    double asked = 0;
+    double served_first = 0;  // traffic that hides behind other work, and that of kernels bound by arithmetic
+    for (std::size_t g = 0; g < group_count_; ++g) {
+      share_sm(groups_[g], pass == 0 ? nullptr : &memory_share);
+      for (const Resident& r : groups_[g].residents) {
+        const BlockModel& block = kernels_[r.kernel].block;
+        const double draw = static_cast<double>(groups_[g].sms) * r.blocks * block.draw * r.full;
+        (block.memory ? asked : served_first) += draw;
+      }
+    }
+    if (asked == 0) break;
+    memory_share = std::min(limits_.beside(served_first, asked) / asked, 1.0);
+  }
+  for (Kernel& kernel : kernels_) kernel.rate = 0;
+  for (std::size_t g = 0; g < group_count_; ++g) {
+    for (Resident& r : groups_[g].residents) {
+      Kernel& kernel = kernels_[r.kernel];
+      r.rate = r.full * (kernel.block.memory ? memory_share : 1.0) / kernel.block.time;
+      kernel.rate += static_cast<double>(groups_[g].sms) * r.blocks * r.rate;
+    }
+  }
+}
+
+/// On one SM: issue slots to the oldest first; then at most so much traffic as an SM can ask for, or as the
+/// greediest kernel on it asks for when it is alone. memory_share: null for what each gets alone.
+void SharedDevice::share_sm(Group& group, const double* memory_share) const {
+  double slots = 1;
+  double asked = 0;
+  double most = limits_.bandwidth_per_sm;
+  for (Resident& r : group.residents) {
+    const BlockModel& block = kernels_[r.kernel].block;
+    double ask = r.blocks * block.issue;
+    if (block.memory) ask *= memory_share != nullptr ? *memory_share : block.memory_alone;
+    r.full = ask <= slots ? 1 : slots / ask;
+    slots = ask <= slots ? slots - ask : 0;
+    if (!block.memory) continue;
+    asked += r.blocks * block.draw * r.full;
+    most = std::max(most, block.fullest_draw);
+  }
+  if (limits_.bandwidth_per_sm == 0 || asked <= most) return;
+  for (Resident& r : group.residents)
+    if (kernels_[r.kernel].block.memory) r.full *= most / asked;
+}
+
+void SharedDevice::progress(Picoseconds now) {
+  GPUSIM_ASSERT(now >= since_);
+  if (now == since_) return;
+  const double elapsed = static_cast<double>((now - since_).count());
+  since_ = now;
+  for (std::size_t g = 0; g < group_count_; ++g)
+    for (Resident& r : groups_[g].residents)
+      if (!consumes_pool(kernels_[r.kernel])) r.done += r.rate * elapsed;
+  for (Kernel& kernel : kernels_) {
+    if (!consumes_pool(kernel)) continue;
+    kernel.pool -= kernel.rate * elapsed;
+    if (kernel.pool < nearly_no_block) kernel.pool = 0;
+  }
+}
+
+/// Shared: the next end of a block that is not replaced by one of the same kernel, or of a pool.
+void SharedDevice::update_next() {
+  double first = std::numeric_limits<double>::infinity();
+  for (std::size_t g = 0; g < group_count_; ++g)
+    for (const Resident& r : groups_[g].residents)
+      if (r.rate > 0 && !consumes_pool(kernels_[r.kernel])) first = std::min(first, (1 - r.done) / r.rate);
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    const Kernel& kernel = kernels_[k];
+    if (kernel.rate > 0 && consumes_pool(kernel)) first = std::min(first, kernel.pool / kernel.rate);
+    if (k < waiting_ && kernel.alone == Picoseconds(0)) first = 0;  // has started, and ends at once
+  }
+  next_ = after(first);
+  GPUSIM_ASSERT(next_ != Picoseconds::max());  // the oldest block of an SM always gets its issue slots
+}
+
+/// since_ + a time, rounded up to a picosecond: a block is done when the clock stops for it.
+Picoseconds SharedDevice::after(double picoseconds) const {
+  const double most = static_cast<double>((Picoseconds::max() - since_).count());
+  if (!(picoseconds < most / 2)) return Picoseconds::max();
+  return since_ + Picoseconds(static_cast<std::int64_t>(std::ceil(std::max(picoseconds, 0.0))));
+}
+
+}  // namespace gpusim::engine
