@@ -82,9 +82,9 @@ class SharedDevice {
   bool idle() const { return mode_ == Mode::Idle; }
 
   /// Appends everything the future depends on, relative to `now`, names of kernels included: equal states
-  /// behave equally for ever. A pattern of submissions that repeats to the picosecond repeats its states to
-  /// the bit, from the second time on that every kernel present was submitted within it: what a block has
-  /// done is summed up from its own start on, from equal time steps at equal rates.
+  /// behave equally for ever. What a block has done is summed up from its own start on, at events only: a
+  /// pattern whose events repeat to the picosecond repeats its states to the bit. One that has just begun may
+  /// take some periods until they do.
   void append_state(Picoseconds now, std::vector<std::int64_t>& state) const;
 
  private:
