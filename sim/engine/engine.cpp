@@ -53,6 +53,27 @@ class TimelineSink {
   void end_op(Index op, Picoseconds end) { timeline_.ops[op].end = end; }
   void memory(Picoseconds at, std::int64_t bytes) { timeline_.memory.push_back({at, bytes}); }
 
+  /// Room for a number of calls and ops, written without a look at how much is left.
+  struct Writer {
+    OpRecord* next_op;
+    Picoseconds* next_call;
+    void op(const OpRecord& record) { *next_op++ = record; }
+    void end_call(Picoseconds end) { *next_call++ = end; }
+  };
+  Writer writer(std::size_t thread, std::size_t room) {
+    LargeVector<Picoseconds>& calls = timeline_.threads[thread].call_end;
+    const std::size_t ops_before = timeline_.ops.size();
+    const std::size_t calls_before = calls.size();
+    timeline_.ops.resize(ops_before + room);
+    calls.resize(calls_before + room);
+    return {timeline_.ops.data() + ops_before, calls.data() + calls_before};
+  }
+  void take_back(const Writer& writer, std::size_t thread) {
+    LargeVector<Picoseconds>& calls = timeline_.threads[thread].call_end;
+    timeline_.ops.resize(static_cast<std::size_t>(writer.next_op - timeline_.ops.data()));
+    calls.resize(static_cast<std::size_t>(writer.next_call - calls.data()));
+  }
+
  private:
   Timeline& timeline_;
 };

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <utility>
 #include <vector>
 
 #if defined(__linux__)
@@ -35,6 +36,13 @@ struct LargePageAllocator {
 #endif
     return static_cast<T*>(memory);
   }
+  /// An element that is made without a value gets none: room is made without touching it.
+  template <class U>
+  void construct(U*) {}
+  template <class U, class... Arguments>
+  void construct(U* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) U(std::forward<Arguments>(arguments)...);
+  }
   void deallocate(T* memory, std::size_t n) {
     if (n * sizeof(T) < page)
       ::operator delete(memory);
@@ -46,6 +54,7 @@ struct LargePageAllocator {
   }
 };
 
+/// resize() leaves new elements without a value: for what is written at once.
 template <class T>
 using LargeVector = std::vector<T, LargePageAllocator<T>>;
 

@@ -67,7 +67,6 @@ class OnePass {
     Tail tail;
     bool plain = false;       ///< In use, and no wait rides on the next launch.
     TakeTimes taken;          ///< Of the launch queue.
-    std::size_t slot = 0;     ///< Into used_streams_, stretches_ and waiting_.
     Picoseconds barrier{-1};  ///< The latest event waited for, with the event latency.
     bool has_barrier = false;
     Fire barrier_fire;
@@ -83,15 +82,12 @@ class OnePass {
     Picoseconds all_end() const { return std::max(done, tail.end); }
   };
 
-  /// Ops of one stream that follow each other without a break; times in picoseconds. Idle time can only end
-  /// where one begins, so the streams' stretches, not their ops, are put in order of time.
+  /// The device is busy from `start` to `end`, in picoseconds; none if start is negative.
   struct Stretch {
     std::int64_t start = -1;
     std::int64_t end = -1;
-    // StartCause of the first op.
-    std::int64_t fire = 0;
-    std::int64_t call_end = 0;
-    StartCause::Kind kind = StartCause::Kind::Gap;
+    std::uint16_t stream = 0;
+    StartCause cause;
   };
 
   /// Where a call that puts something into a stream found its place.
@@ -113,7 +109,10 @@ class OnePass {
   void synchronize(const Instruction& instruction, Picoseconds completion);
   bool recorded_by_thread(Index event);
 
-  bool use(StreamState& stream, std::uint16_t index);
+  static void use(StreamState& stream) {
+    stream.used = true;
+    stream.plain = !stream.attached_open;
+  }
   Picoseconds pass_attached(StreamState& stream, Picoseconds taken);
   void launch_done(const Instruction& instruction, const StreamState& stream, Picoseconds call_end);
   Placed place(const Instruction& instruction, bool takes_place);
@@ -124,8 +123,10 @@ class OnePass {
     return op.gap_before == gap_from_table ? machine_.gap[stream.tail.op_class][op_class] : op.gap_before;
   }
   StartCause cause_of(const StreamState& stream, Picoseconds start, const Placed& placed) const;
-  void started(const StreamState& stream, const OpRecord& record, const StartCause& cause);
-  static void set_cause(Stretch& stretch, const StartCause& cause);
+  void started(std::uint16_t stream, const OpRecord& record, const StartCause& cause,
+               Picoseconds later_start);
+  void put(const Stretch& stretch, std::int64_t later_start);
+  void settle(std::int64_t later_start);
   void account(const Stretch& stretch);
   void call_done(Picoseconds end) {
     sink_.end_call(thread_, end);
@@ -142,22 +143,16 @@ class OnePass {
   void log(Picoseconds start, Picoseconds end, HostState state) {
     accounts_.host(thread_, start, end, state);
   }
-  void flush(Picoseconds before);
 
   const Program& program_;
   const Machine& machine_;
   Sink& sink_;
   Accounts accounts_;
   std::vector<StreamState> streams_;
-  static constexpr std::size_t flush_batch = 256;
-  static constexpr std::size_t streams_max = 16;  ///< Putting more in order is the event queue's job.
-  // If the program has several streams: those used so far, in order; of each the latest stretch, and earlier
-  // ones whose turn has not come.
-  std::vector<std::uint16_t> used_streams_;
-  std::array<Stretch, streams_max> stretches_{};
-  std::vector<Ring<Stretch>> waiting_;
-  std::size_t waiting_count_ = 0;
-  std::size_t flush_at_ = flush_batch;
+  // If the program has several streams: what starts on an idle device, as far as is known, and whose turn in
+  // the order of time has not come. Nearly always there is one; next_ is empty while there are more.
+  Stretch next_;
+  std::vector<Stretch> later_;      ///< In order of start and stream.
   std::int64_t attached_open_ = 0;  ///< Streams with waits that ride on the next launch.
   std::vector<EventState> events_;
   struct GraphState {

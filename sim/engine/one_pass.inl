@@ -18,7 +18,7 @@ std::optional<Run> OnePass<Sink>::run(std::int64_t steps) {
   const bool several = streams_.size() > 1;
   for (; step_ < steps; ++step_)
     if (!(several ? step<true>() : step<false>())) return std::nullopt;
-  flush(Picoseconds::max());
+  settle(std::numeric_limits<std::int64_t>::max());
   Run result;
   accounts_.totals.steps = std::max<std::int64_t>(steps, 0);
   accounts_.finish(thread_, now_, result);
@@ -136,7 +136,8 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   std::array<std::int64_t, 4> launched{};  ///< By kind.
   const Pattern launch_wanted = plain_launch(!several);
   const Pattern op_wanted = plain_op();
-  const std::size_t slots = used_streams_.size();
+  bool any_op = accounts_.any_op();
+  auto writer = sink_.writer(thread_, static_cast<std::size_t>(end - at));
   StreamState* stream = streams_.data();
   std::int64_t tail_end = stream->tail.end.count();
   std::int64_t not_before = stream->tail.not_before.count();
@@ -169,7 +170,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
         break;
       }
       host_work += in.duration.count();
-      sink_.end_call(thread_, end_of_call);
+      writer.end_call(end_of_call);
       call += threads;
       now = end_of_call.count();
       continue;
@@ -195,18 +196,16 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
     std::int64_t arrival = now + latency;
     const std::int64_t freed = stream->taken.latest(depth);
     const std::int64_t wait = later(0, freed - earlier(call_end, arrival));
-    if (wait > 0) {
-      // On a device that is busy until then nobody will ask what the host did.
-      if (several || freed > busy_until) {
-        log_until(freed - wait);
-        accounts_.host(thread_, Picoseconds(freed - wait), Picoseconds(freed), HostState::QueueFull);
-      }
-      logged_until = freed;
-      working_since = freed;
-      call_end += wait;
-      arrival += wait;
-      blocked += wait;
+    // On a device that is busy until then nobody will ask what the host did.
+    if ((wait > 0) & (freed > busy_until)) {
+      log_until(freed - wait);
+      accounts_.host(thread_, Picoseconds(freed - wait), Picoseconds(freed), HostState::QueueFull);
     }
+    logged_until = wait > 0 ? freed : logged_until;
+    working_since = wait > 0 ? freed : working_since;
+    call_end += wait;
+    arrival += wait;
+    blocked += wait;
     // The longest queue grew if the entry as many places before is still waiting.
     if (queue_length_max < depth && stream->taken.latest(queue_length_max) > now) ++queue_length_max;
 
@@ -232,54 +231,54 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
                              .node = no_index};
     const Placed placed{.arrival = Picoseconds(arrival), .call_end = Picoseconds(call_end)};
     op_sum += duration;
-    sink_.op(op_record);
+    writer.op(op_record);
     if constexpr (several) {
       stream->tail.end = Picoseconds(tail_end);
       stream->tail.not_before = Picoseconds(not_before);
       stream->tail.op_class = tail_class;
-      Stretch& stretch = stretches_[stream->slot];
-      if (start <= stretch.end) {
-        stretch.end = later(stretch.end, op_end);
-      } else {
-        // Closed. Its turn has come if nothing that is open, or may still be launched, starts earlier.
-        std::int64_t others = now;
-        for (std::size_t slot = 0; slot < slots; ++slot)
-          others = earlier(others, slot == stream->slot ? now : stretches_[slot].start);
-        if (waiting_count_ == 0 && stretch.start < others) {
-          if (stretch.start > busy_until || !accounts_.any_op()) {
-            if (stretch.kind == StartCause::Kind::Launch && busy_until >= working_since &&
-                accounts_.any_op()) {
-              // The host was launching all the while.
-              const std::int64_t returned = later(earlier(stretch.call_end, stretch.start), busy_until);
-              launch_latency += stretch.start - returned;
-              dispatch += returned - busy_until;
-              busy_until = stretch.start;
-            } else {
-              hand_over();
-              log_until(now);
-              account(stretch);
-              busy_until = accounts_.busy_until().count();
-            }
-          }
-          const std::int64_t until = later(busy_until, stretch.end);
-          busy += until - busy_until;
-          busy_until = until;
-        } else {
-          waiting_[stream->slot].push_back(stretch);
-          ++waiting_count_;
-          if (waiting_count_ >= flush_at_) {
+      const bool covered = start <= busy_until;
+      if (covered & any_op) {
+        const std::int64_t until = later(busy_until, op_end);
+        busy += until - busy_until;
+        busy_until = until;
+      } else if (any_op && later_.empty() && next_.start < earlier(start, call_end)) {
+        // Nothing will start before next_ any more, nor with it: its turn has come.
+        if (next_.start > busy_until) {
+          if (next_.cause.kind == StartCause::Kind::Launch && busy_until >= working_since) {
+            // The host was launching all the while.
+            const std::int64_t returned =
+                later(earlier(next_.cause.call_end.count(), next_.start), busy_until);
+            launch_latency += next_.start - returned;
+            dispatch += returned - busy_until;
+            busy_until = next_.start;
+          } else {
             hand_over();
             log_until(now);
-            flush(Picoseconds(now));
+            account(next_);
             busy_until = accounts_.busy_until().count();
           }
         }
-        stretch.start = start;
-        stretch.end = op_end;
-        stretch.call_end = call_end;
-        stretch.kind = StartCause::Kind::Launch;
+        const std::int64_t until = later(busy_until, next_.end);
+        busy += until - busy_until;
+        busy_until = until;
+        next_.start = start;
+        next_.end = op_end;
+        next_.stream = in.stream;
+        next_.cause.call_end = Picoseconds(call_end);
+        next_.cause.thread = static_cast<std::uint16_t>(thread_);
+        next_.cause.kind = StartCause::Kind::Launch;
         if (start != arrival || start == stream->barrier.count())
-          set_cause(stretch, cause_of(*stream, Picoseconds(start), placed));
+          next_.cause = cause_of(*stream, Picoseconds(start), placed);
+      } else {
+        hand_over();
+        log_until(call_end);
+        put({.start = start,
+             .end = op_end,
+             .stream = in.stream,
+             .cause = cause_of(*stream, Picoseconds(start), placed)},
+            call_end);
+        busy_until = accounts_.busy_until().count();
+        any_op = accounts_.any_op();
       }
     } else {
       if (start > busy_until) {
@@ -301,11 +300,12 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
       busy += until - busy_until;
       busy_until = until;
     }
-    sink_.end_call(thread_, Picoseconds(call_end));
+    writer.end_call(Picoseconds(call_end));
     call += threads;
     now = call_end;
   }
 
+  sink_.take_back(writer, thread_);
   if (at == first) return at;
   if constexpr (!several)
     stream->tail = {
@@ -549,7 +549,7 @@ bool OnePass<Sink>::launch_op(const Instruction& instruction) {
   if (!(valid(op.duration) && valid(op.min_period) && op.gap_class < gap_class_limit)) return false;
   if (op.distribution != no_index && op.distribution >= program_.distributions.size()) return false;
   StreamState& stream = streams_[instruction.stream];
-  if (!use(stream, instruction.stream)) return false;
+  use(stream);
   accounts_.totals.counts.kernel_launches += op.kind == OpKind::Kernel ? 1 : 0;
   const Placed placed = place(instruction, true);
   Picoseconds start = take_time(stream, placed.arrival, gap_to(stream, op, op.gap_class));
@@ -567,8 +567,8 @@ bool OnePass<Sink>::launch_op(const Instruction& instruction) {
   if (start > time_max) return false;
   const Picoseconds end = start + duration;
   accounts_.count(op.kind);
-  started(stream, {.start = start, .end = end, .call = call_number(), .node = no_index},
-          cause_of(stream, start, placed));
+  started(instruction.stream, {.start = start, .end = end, .call = call_number(), .node = no_index},
+          cause_of(stream, start, placed), placed.call_end);
   stream.tail = {
       .end = std::max(stream.tail.end, end), .not_before = start + op.min_period, .op_class = op.gap_class};
   launch_done(instruction, stream, placed.call_end);
@@ -580,7 +580,7 @@ bool OnePass<Sink>::launch_graph(const Instruction& instruction) {
   if (instruction.stream >= streams_.size() || instruction.object >= program_.graphs.size()) return false;
   const CudaGraph& graph = program_.graphs[instruction.object];
   StreamState& stream = streams_[instruction.stream];
-  if (!use(stream, instruction.stream)) return false;
+  use(stream);
   GraphState& state = graphs_[instruction.object];
   if (state.stream == no_index) {
     check_graph(program_, instruction.object);
@@ -610,8 +610,9 @@ bool OnePass<Sink>::launch_graph(const Instruction& instruction) {
     const Picoseconds end = start + node.end;
     // What a later node waited for has ended: the time since is the gap between nodes.
     accounts_.count(program_.ops[graph.nodes[node.node].op].kind);
-    started(stream, {.start = start + node.start, .end = end, .call = call_number(), .node = node.node},
-            cause);
+    started(instruction.stream,
+            {.start = start + node.start, .end = end, .call = call_number(), .node = node.node}, cause,
+            std::min(placed.call_end, start + node.start));  // Later nodes start then, or later.
     cause = {};
     stream.tail.end = std::max(stream.tail.end, end);
     stream.tail.not_before = start + node.start;
@@ -620,27 +621,6 @@ bool OnePass<Sink>::launch_graph(const Instruction& instruction) {
   if (stream.tail.not_before > time_max) return false;
   stream.tail.op_class = machine_.graph_class;
   launch_done(instruction, stream, placed.call_end);
-  return true;
-}
-
-template <class Sink>
-bool OnePass<Sink>::use(StreamState& stream, std::uint16_t index) {
-  if (stream.used) return true;
-  if (used_streams_.size() == streams_max) return false;
-  stream.used = true;
-  stream.plain = !stream.attached_open;
-  if (streams_.size() == 1) return true;
-  // Slots stand in the order of the streams, so that of equal starts the first found is the right one.
-  std::size_t slot = used_streams_.size();
-  used_streams_.push_back(index);
-  waiting_.emplace_back();
-  stretches_[slot] = {};
-  for (; slot > 0 && used_streams_[slot - 1] > index; --slot) {
-    std::swap(used_streams_[slot - 1], used_streams_[slot]);
-    std::swap(waiting_[slot - 1], waiting_[slot]);
-    std::swap(stretches_[slot - 1], stretches_[slot]);
-  }
-  for (std::size_t i = 0; i < used_streams_.size(); ++i) streams_[used_streams_[i]].slot = i;
   return true;
 }
 
@@ -673,9 +653,10 @@ void OnePass<Sink>::launch_done(const Instruction& instruction, const StreamStat
   call_done(returned);
 }
 
-/// The next op in order of its launch.
+/// The next op in order of its launch; whatever is launched later starts at `later_start` or after.
 template <class Sink>
-void OnePass<Sink>::started(const StreamState& stream, const OpRecord& record, const StartCause& cause) {
+void OnePass<Sink>::started(std::uint16_t stream, const OpRecord& record, const StartCause& cause,
+                            Picoseconds later_start) {
   sink_.op(record);
   if (streams_.size() == 1) {
     accounts_.started_alone(record.start, [&] { return cause; });
@@ -683,72 +664,58 @@ void OnePass<Sink>::started(const StreamState& stream, const OpRecord& record, c
     return;
   }
   accounts_.totals.op_sum += record.end - record.start;
-  Stretch& stretch = stretches_[stream.slot];
-  if (record.start.count() <= stretch.end) {
-    stretch.end = later(stretch.end, record.end.count());
-    return;
-  }
-  std::int64_t others = now_.count();
-  for (std::size_t slot = 0; slot < used_streams_.size(); ++slot)
-    if (slot != stream.slot) others = earlier(others, stretches_[slot].start);
-  if (waiting_count_ == 0 && stretch.start < others) {
-    account(stretch);
-  } else {
-    waiting_[stream.slot].push_back(stretch);
-    if (++waiting_count_ >= flush_at_) flush(now_);
-  }
-  stretch.start = record.start.count();
-  stretch.end = record.end.count();
-  set_cause(stretch, cause);
+  put({.start = record.start.count(), .end = record.end.count(), .stream = stream, .cause = cause},
+      later_start.count());
 }
 
+/// The device is busy in `stretch`. Stretches come in the order of their launches; they are accounted for in
+/// the order of time, which is possible once nothing can start before them any more.
 template <class Sink>
-inline void OnePass<Sink>::set_cause(Stretch& stretch, const StartCause& cause) {
-  stretch.kind = cause.kind;
-  stretch.fire = cause.fire.count();
-  stretch.call_end = cause.call_end.count();
+void OnePass<Sink>::put(const Stretch& stretch, std::int64_t later_start) {
+  if (stretch.start <= accounts_.busy_until().count()) {
+    // Busy already when it starts: there will be nothing to explain.
+    accounts_.note_first(Picoseconds(stretch.start));
+    accounts_.busy(Picoseconds(stretch.end));
+  } else {
+    if (next_.start >= 0) later_.push_back(next_);
+    next_ = {};
+    const auto before = [](const Stretch& a, const Stretch& b) {
+      return a.start != b.start ? a.start < b.start : a.stream < b.stream;
+    };
+    if (std::find_if(later_.begin(), later_.end(), [&](const Stretch& other) {
+          return other.start == stretch.start && other.stream == stretch.stream;
+        }) == later_.end()) {
+      later_.insert(std::upper_bound(later_.begin(), later_.end(), stretch, before), stretch);
+    } else {
+      // Of two ops of one stream that start at once the first explains; the other may last longer.
+      for (Stretch& other : later_)
+        if (other.start == stretch.start && other.stream == stretch.stream)
+          other.end = later(other.end, stretch.end);
+    }
+  }
+  settle(later_start);
 }
 
-/// The device is busy from the start of `stretch` to its end.
+/// Accounts for everything that starts before `later_start`.
+template <class Sink>
+void OnePass<Sink>::settle(std::int64_t later_start) {
+  if (next_.start >= 0 && next_.start < later_start) {
+    account(next_);
+    next_ = {};
+  }
+  auto done = later_.begin();
+  for (; done != later_.end() && done->start < later_start; ++done) account(*done);
+  later_.erase(later_.begin(), done);
+  if (later_.size() == 1 && next_.start < 0) {
+    next_ = later_.front();
+    later_.clear();
+  }
+}
+
 template <class Sink>
 void OnePass<Sink>::account(const Stretch& stretch) {
-  if (stretch.start < 0) return;  // None yet.
-  accounts_.started_alone(Picoseconds(stretch.start), [&] {
-    return StartCause{.kind = stretch.kind,
-                      .thread = static_cast<std::uint16_t>(thread_),
-                      .fire = Picoseconds(stretch.fire),
-                      .call_end = Picoseconds(stretch.call_end)};
-  });
+  accounts_.started_alone(Picoseconds(stretch.start), [&] { return stretch.cause; });
   accounts_.busy(Picoseconds(stretch.end));
-}
-
-/// Accounts for what starts before `before`: in order of time, at equal times by stream. Whatever is launched
-/// later starts later than now.
-template <class Sink>
-void OnePass<Sink>::flush(Picoseconds before) {
-  for (std::size_t slot = 0; slot < used_streams_.size(); ++slot) {
-    Stretch& open = stretches_[slot];
-    if (open.start < 0 || open.start >= before.count()) continue;
-    waiting_[slot].push_back(open);
-    ++waiting_count_;
-    // What continues it starts while it lasts: there will be nothing to explain.
-    open.start = open.end;
-    open.kind = StartCause::Kind::Gap;
-  }
-  while (waiting_count_ > 0) {
-    std::size_t first = used_streams_.size();
-    std::int64_t start = before.count();
-    for (std::size_t slot = 0; slot < used_streams_.size(); ++slot) {
-      if (waiting_[slot].empty() || waiting_[slot].front().start >= start) continue;
-      first = slot;
-      start = waiting_[slot].front().start;
-    }
-    if (first == used_streams_.size()) break;
-    account(waiting_[first].front());
-    waiting_[first].pop_front();
-    --waiting_count_;
-  }
-  flush_at_ = waiting_count_ + flush_batch;
 }
 
 }  // namespace gpusim::engine

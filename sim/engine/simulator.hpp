@@ -27,6 +27,13 @@ struct NullSink {
   Index begin_op(const OpRecord&) { return no_index; }
   void end_op(Index, Picoseconds) {}
   void memory(Picoseconds, std::int64_t) {}
+
+  struct Writer {
+    void op(const OpRecord&) {}
+    void end_call(Picoseconds) {}
+  };
+  Writer writer(std::size_t, std::size_t) { return {}; }
+  void take_back(const Writer&, std::size_t) {}
 };
 
 /// Host threads that nothing couples keep within so many steps of each other: a step is what all of them do
