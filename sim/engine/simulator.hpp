@@ -157,9 +157,8 @@ class Simulator {
     bool engine_reserved = false;
     Picoseconds reserved_duration{0};
     // Ops that share their device: their ends are not known before they come.
-    bool submitted = false;         ///< The head of the queue is ready and waits for room on the device.
-    Index last_running = no_index;  ///< The last op, while it runs: into running_.
-    Ring<InFlight> in_flight;       ///< Entries that left the queue and have not ended, and those after them.
+    bool submitted = false;    ///< The head of the queue is ready and waits for room on the device.
+    Ring<InFlight> in_flight;  ///< Entries that left the queue and have not ended, and those after them.
     // A CUDA graph that is running.
     bool dynamic = false;  ///< Its times are found out node by node: graph_run.
     GraphRun graph_run;

@@ -23,13 +23,17 @@ Picoseconds Simulator<Sink>::take_time(const StreamState& stream, const Entry& e
     gap = op.gap_before == gap_from_table ? machine_.gap[stream.last_class][op.gap_class] : op.gap_before;
   }
   Picoseconds last_end = stream.last_end;
-  if (stream.last_running != no_index) {
-    if (gap >= Picoseconds(0)) return Agenda::never;  // Its end will come.
+  if (!stream.in_flight.empty()) {
+    if (gap >= Picoseconds(0)) return Agenda::never;  // The ends will come.
     const auto device = static_cast<std::size_t>(
         program_.streams[static_cast<std::size_t>(&stream - streams_.data())].device);
-    const Picoseconds predicted = devices_[device].predicted_end(stream.last_running);
-    if (predicted == Picoseconds::max()) return Agenda::never;
-    last_end = std::max(last_end, predicted);
+    for (std::size_t i = 0; i < stream.in_flight.size(); ++i) {
+      const InFlight& before = stream.in_flight[i];
+      if (before.running == no_index || before.ended) continue;
+      const Picoseconds predicted = devices_[device].predicted_end(before.running);
+      if (predicted == Picoseconds::max()) return Agenda::never;
+      last_end = std::max(last_end, predicted);
+    }
   }
   return std::max({time, last_end + gap, stream.last_start, stream.last_start + stream.last_min_period});
 }

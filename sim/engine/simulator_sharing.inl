@@ -48,7 +48,7 @@ void Simulator<Sink>::apply_changes(std::size_t device) {
   // A programmatic launch starts before its predecessor ends, which has just been moved.
   if (changed && negative_gaps_)
     for (const std::uint32_t stream : device_streams_[device])
-      if (streams_[stream].last_running != no_index) settle(stream);
+      if (!streams_[stream].in_flight.empty()) settle(stream);
 }
 
 template <class Sink>
@@ -73,7 +73,6 @@ void Simulator<Sink>::shared_op_started(Index number) {
   stream.last_class = op.gap_class;
   stream.last_start = now_;
   stream.last_min_period = op.min_period;
-  stream.last_running = number;
   leave_queue(stream);
   stream.in_flight.push_back({.running = number, .ended = false});
   settle(running.stream);
@@ -94,7 +93,6 @@ void Simulator<Sink>::shared_op_ended(Index number) {
   }
   stream.last_end = std::max(stream.last_end, now_);
   stream.all_end = std::max(stream.all_end, now_);
-  if (stream.last_running == number) stream.last_running = no_index;
   for (std::size_t i = 0; i < stream.in_flight.size(); ++i)
     if (stream.in_flight[i].running == number) stream.in_flight[i].ended = true;
   while (!stream.in_flight.empty() && stream.in_flight.front().ended) {

@@ -184,7 +184,6 @@ void Simulator<Sink>::full_state(std::vector<std::int64_t>& state) const {
     out.add(stream.engine_reserved ? stream.reserved_duration.count() : -1);
     out.add(stream.in_graph ? static_cast<std::int64_t>(stream.next_node) : -1);
     out.add(stream.submitted ? 1 : 0);
-    out.add(stream.last_running == no_index ? -1 : static_cast<std::int64_t>(stream.last_running));
     for (std::size_t j = 0; j < stream.in_flight.size(); ++j) {
       out.add(stream.in_flight[j].running == no_index
                   ? -1

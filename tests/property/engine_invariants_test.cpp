@@ -158,11 +158,36 @@ TEST_CASE("Random programs keep order, launches, queues and the books", "[engine
     check_invariants(seed, {}, 1 + static_cast<std::int64_t>(seed % 3));
 }
 
+TEST_CASE("Streams that share devices keep them too", "[engine][property][sharing]") {
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed)
+    check_invariants(seed, {.sharing = true}, 1 + static_cast<std::int64_t>(seed % 3));
+}
+
+TEST_CASE("A steady step of streams that share devices equals the plain simulation of its periods",
+          "[engine][property][sharing]") {
+  int exact = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    INFO("seed " << seed);
+    const RandomProgram random =
+        random_program(seed, {.sharing = true, .threads_max = 1, .instructions_max = 12});
+    const Steady steady = run_steady(random.program, random.machine, {.instructions_max = 50'000});
+    if (!steady.exact) continue;
+    ++exact;
+    const std::int64_t first = steady.warmup_steps + steady.period.steps;
+    const Totals early = run_event_by_event(random.program, random.machine, first).totals;
+    const Totals late =
+        run_event_by_event(random.program, random.machine, first + 1000 * steady.period.steps).totals;
+    REQUIRE(late - early == add(Totals{}, steady.period, 1000));
+  }
+  CHECK(exact > 200);
+}
+
 TEST_CASE("Random durations keep them too, and are the same for the same seed", "[engine][property]") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) check_invariants(seed, {.distributions = true}, 3);
 }
 
-TEST_CASE("A steady step equals the plain simulation of many of its periods", "[engine][property]") {
+TEST_CASE("A steady step equals the plain simulation of up to a thousand of its periods",
+          "[engine][property]") {
   int exact = 0;
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     INFO("seed " << seed);
@@ -174,18 +199,19 @@ TEST_CASE("A steady step equals the plain simulation of many of its periods", "[
     ++exact;
     // From the same phase of the period, ten periods apart, the makespans differ by exactly ten periods.
     const std::int64_t first = steady.warmup_steps + steady.period.steps;
-    const std::int64_t apart = 10 * steady.period.steps;
-    const Run early = gpusim::engine::run(random.program, random.machine, first);
-    const Run late = gpusim::engine::run(random.program, random.machine, first + apart);
+    const std::int64_t periods = seed <= 300 ? 1000 : 10;
+    const std::int64_t apart = periods * steady.period.steps;
+    const Run early = run_event_by_event(random.program, random.machine, first);
+    const Run late = run_event_by_event(random.program, random.machine, first + apart);
     // Threads that nothing couples to the first may need longer for their steps than it: then the makespan is
     // theirs.
     if (random.program.threads.size() > 1) continue;
-    REQUIRE(late.totals.wall - early.totals.wall == 10 * steady.period.wall);
-    REQUIRE(late.totals.busy - early.totals.busy == 10 * steady.period.busy);
+    REQUIRE(late.totals.wall - early.totals.wall == periods * steady.period.wall);
+    REQUIRE(late.totals.busy - early.totals.busy == periods * steady.period.busy);
     REQUIRE(late.totals.counts.gpu_ops() - early.totals.counts.gpu_ops() ==
-            10 * steady.period.counts.gpu_ops());
+            periods * steady.period.counts.gpu_ops());
     for (std::size_t cause = 0; cause < steady.period.idle.size(); ++cause)
-      REQUIRE(late.totals.idle[cause] - early.totals.idle[cause] == 10 * steady.period.idle[cause]);
+      REQUIRE(late.totals.idle[cause] - early.totals.idle[cause] == periods * steady.period.idle[cause]);
   }
   CHECK(exact > 1000);
 }

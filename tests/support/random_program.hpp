@@ -14,6 +14,7 @@ struct RandomProgramOptions {
   bool copies = true;         ///< Ops that compete for copy engines.
   bool distributions = false;
   bool graphs_shared = true;  ///< One CUDA graph may be launched into several streams (no: nor streams).
+  bool sharing = false;       ///< Two small devices that kernels share; events and peer copies too.
   int threads_max = 3;
   int streams_max = 4;
   int instructions_max = 40;
@@ -174,6 +175,35 @@ inline RandomProgram random_program(std::uint64_t seed, const RandomProgramOptio
     }
     if (thread.instructions.empty()) thread.instructions.push_back({.call = Call::Work, .duration = time(3)});
     p.threads.push_back(thread);
+  }
+  if (options.sharing) {
+    m.sharing.sms = 4 + below(8);
+    m.sharing.bandwidth_top = 1e12;
+    m.sharing.long_block = time(10);
+    for (std::size_t i = 0; i < p.streams.size(); ++i) p.streams[i].device = chance(30) ? 1 : 0;
+    for (int i = 0; i < 4; ++i)
+      p.footprints.push_back({.blocks = 1 + below(40),
+                              .threads_per_block = 256 << below(3),
+                              .registers_per_thread = 16 + below(48),
+                              .bytes = chance(50) ? 1000 * below(4000) : 0,
+                              .arithmetic = chance(30) ? 1.0 : 0.01 * below(50)});
+    for (std::size_t i = 0; i < p.ops.size(); ++i) {
+      if (p.ops[i].kind == OpKind::Kernel && chance(70)) p.info[i].footprint = static_cast<Index>(below(4));
+      if (p.ops[i].kind == OpKind::Memcpy && chance(30)) {
+        p.ops[i].copy_engine = CopyEngine::Peer;
+        p.ops[i].peer = static_cast<std::uint8_t>(below(2));
+      }
+    }
+    // Every graph records an event of its own and waits for it: what an earlier replay recorded.
+    for (CudaGraph& graph : p.graphs) {
+      if (chance(50)) continue;
+      const auto event = static_cast<Index>(p.events.size());
+      p.events.push_back("g" + std::to_string(event));
+      const auto last = static_cast<Index>(graph.nodes.size());
+      graph.nodes.push_back(
+          {event, {static_cast<Index>(below(static_cast<int>(last)))}, CudaGraph::NodeKind::Record});
+      graph.nodes.push_back({static_cast<Index>(below(ops)), {last}, CudaGraph::NodeKind::Op});
+    }
   }
   return result;
 }
