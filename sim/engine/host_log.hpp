@@ -29,9 +29,11 @@ class HostLog {
   void add(Picoseconds start, Picoseconds end, HostState state, Picoseconds busy_until,
            std::uint16_t signaller = 0) {
     if (end <= start) return;
-    // A host that launches and launches does one thing: nothing to write.
-    if (state == latest_.state && start == latest_.end && signaller == latest_.signaller) {
-      latest_.end = end;
+    // A host that launches and launches does one thing: nothing to write. What continues may be told from its
+    // start.
+    if (state == latest_.state && start >= latest_.start && start <= latest_.end &&
+        signaller == latest_.signaller) {
+      if (end > latest_.end) latest_.end = end;
       return;
     }
     while (!older_.empty() && older_.front().end <= busy_until) older_.pop_front();

@@ -122,14 +122,13 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   std::uint64_t call = executed_ * threads + thread_;
 
   std::int64_t now = now_.count();
-  // Since when the host has worked without a break, and up to when that is in the log.
+  // Since when the host has worked without a break.
   std::int64_t working_since = accounts_.working_since(thread_, now_).count();
-  std::int64_t logged_until = now;
   auto queue_length_max = static_cast<std::size_t>(queue_length_max_);
-  std::int64_t host_work = 0;
+  const std::int64_t began = now;
   std::int64_t blocked = 0;
   std::int64_t busy_until = accounts_.busy_until().count();
-  std::int64_t busy = 0;
+  std::int64_t handed_over = busy_until;
   std::int64_t op_sum = 0;
   std::int64_t launch_latency = 0;
   std::int64_t dispatch = 0;
@@ -143,17 +142,16 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   std::int64_t not_before = stream->tail.not_before.count();
   GapClass tail_class = stream->tail.op_class;
   const auto log_until = [&](std::int64_t until) {
-    if (until <= logged_until) return;
-    accounts_.host(thread_, Picoseconds(logged_until), Picoseconds(until), HostState::Working);
-    logged_until = until;
+    accounts_.host(thread_, Picoseconds(working_since), Picoseconds(until), HostState::Working);
   };
+  // Whatever was not idle was busy.
   const auto hand_over = [&] {
     accounts_.add({.busy_until = Picoseconds(busy_until),
-                   .busy = Picoseconds(busy),
+                   .busy = Picoseconds(busy_until - handed_over - launch_latency - dispatch),
                    .op_sum = Picoseconds(op_sum),
                    .launch_latency = Picoseconds(launch_latency),
                    .dispatch = Picoseconds(dispatch)});
-    busy = op_sum = launch_latency = dispatch = 0;
+    op_sum = launch_latency = dispatch = 0;
   };
 
   for (; at != end; ++at) {
@@ -169,7 +167,6 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
       } else {
         break;
       }
-      host_work += in.duration.count();
       writer.end_call(end_of_call);
       call += threads;
       now = end_of_call.count();
@@ -201,7 +198,6 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
       log_until(freed - wait);
       accounts_.host(thread_, Picoseconds(freed - wait), Picoseconds(freed), HostState::QueueFull);
     }
-    logged_until = wait > 0 ? freed : logged_until;
     working_since = wait > 0 ? freed : working_since;
     call_end += wait;
     arrival += wait;
@@ -223,7 +219,6 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
     tail_end = later(tail_end, op_end);
     not_before = start + period;
     tail_class = op.gap_class;
-    host_work += call_time;
     ++launched[static_cast<std::size_t>(op.kind) & 3];
     const OpRecord op_record{.start = Picoseconds(start),
                              .end = Picoseconds(op_end),
@@ -238,9 +233,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
       stream->tail.op_class = tail_class;
       const bool covered = start <= busy_until;
       if (covered & any_op) {
-        const std::int64_t until = later(busy_until, op_end);
-        busy += until - busy_until;
-        busy_until = until;
+        busy_until = later(busy_until, op_end);
       } else if (any_op && later_.empty() && next_.start < earlier(start, call_end)) {
         // Nothing will start before next_ any more, nor with it: its turn has come.
         if (next_.start > busy_until) {
@@ -255,12 +248,10 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
             hand_over();
             log_until(now);
             account(next_);
-            busy_until = accounts_.busy_until().count();
+            handed_over = busy_until = accounts_.busy_until().count();
           }
         }
-        const std::int64_t until = later(busy_until, next_.end);
-        busy += until - busy_until;
-        busy_until = until;
+        busy_until = later(busy_until, next_.end);
         next_.start = start;
         next_.end = op_end;
         next_.stream = in.stream;
@@ -277,7 +268,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
              .stream = in.stream,
              .cause = cause_of(*stream, Picoseconds(start), placed)},
             call_end);
-        busy_until = accounts_.busy_until().count();
+        handed_over = busy_until = accounts_.busy_until().count();
         any_op = accounts_.any_op();
       }
     } else {
@@ -292,13 +283,11 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
           log_until(call_end);
           accounts_.started_alone(Picoseconds(start),
                                   [&] { return cause_of(*stream, Picoseconds(start), placed); });
+          handed_over = start;
         }
         busy_until = start;
       }
-      // Of programmatic launches two can overlap.
-      const std::int64_t until = later(busy_until, op_end);
-      busy += until - busy_until;
-      busy_until = until;
+      busy_until = later(busy_until, op_end);  // Of programmatic launches two can overlap.
     }
     writer.end_call(Picoseconds(call_end));
     call += threads;
@@ -313,7 +302,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   hand_over();
   log_until(now);
   Totals& totals = accounts_.totals;
-  totals.host_work += Picoseconds(host_work);
+  totals.host_work += Picoseconds(now - began - blocked);
   totals.host_blocked_queue += Picoseconds(blocked);
   totals.counts.kernel_launches += launched[static_cast<std::size_t>(OpKind::Kernel)];
   totals.counts.kernels += launched[static_cast<std::size_t>(OpKind::Kernel)];
