@@ -68,6 +68,11 @@ double ridge_point(const GpuSpec& gpu, Dtype dtype) {
   return peak(gpu, dtype).value() / gpu.memory.bandwidth.value();
 }
 
+BytesPerSecond bandwidth_top(const GpuSpec& gpu) {
+  if (gpu.memory.bandwidth_top.value() > 0) return gpu.memory.bandwidth_top;
+  return BytesPerSecond(gpu.memory.bandwidth.value() * (4.25 / 4.8));
+}
+
 Picoseconds host_to_device_time(const GpuSpec& gpu, Bytes bytes) {
   return gpu.copy.latency + transfer_time(bytes, gpu.host_link.host_to_device);
 }
@@ -97,6 +102,18 @@ std::vector<SpecProblem> problems(const GpuSpec& gpu) {
   need_positive("l2", static_cast<double>(gpu.l2.value()));
   need_positive("memory.capacity", static_cast<double>(gpu.memory.capacity.value()));
   need_positive("memory.bandwidth", gpu.memory.bandwidth.value());
+  const double top = gpu.memory.bandwidth_top.value();
+  if (!std::isfinite(top) || top < 0 || top > gpu.memory.bandwidth.value())
+    found.push_back({"memory.bandwidth_top", "must not be negative or above the bandwidth"});
+  const double per_sm = gpu.memory.bandwidth_per_sm.value();
+  if (!std::isfinite(per_sm) || per_sm < 0)
+    found.push_back({"memory.bandwidth_per_sm", "must not be negative"});
+  if (gpu.sm) {
+    if (gpu.sm->threads < 1) found.push_back({"sm.threads", "must be at least 1"});
+    if (gpu.sm->registers < 1) found.push_back({"sm.registers", "must be at least 1"});
+    if (gpu.sm->shared_memory < Bytes(1)) found.push_back({"sm.shared_memory", "must be positive"});
+    if (gpu.sm->blocks < 1) found.push_back({"sm.blocks", "must be at least 1"});
+  }
   if (gpu.peak.empty()) found.push_back({"peak", "must give at least one dtype"});
   for (const DtypeRow& row : dtype_rows)
     if (const auto rate = gpu.peak.find(row.dtype); rate && !positive(rate->value()))

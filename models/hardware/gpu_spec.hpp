@@ -46,7 +46,19 @@ class PeakTable {
 struct MemorySpec {
   Bytes capacity{0};
   BytesPerSecond bandwidth{0};
+  BytesPerSecond bandwidth_top{
+      0};  ///< The most that any kernel alone draws; 0: unknown, see bandwidth_top().
+  BytesPerSecond bandwidth_per_sm{0};  ///< The most that one SM can ask for; 0: no limit.
   bool operator==(const MemorySpec&) const = default;
+};
+
+/// What an SM has room for: how many blocks of which kernels are on it at once.
+struct SmSpec {
+  std::int32_t threads = 2048;
+  std::int32_t registers = 65536;
+  Bytes shared_memory{228 * 1024};
+  std::int32_t blocks = 32;
+  bool operator==(const SmSpec&) const = default;
 };
 
 /// Pinned copies over the link between host and device; one rate per direction.
@@ -68,6 +80,7 @@ struct GpuSpec {
   Vendor vendor = Vendor::Nvidia;
   std::vector<std::string> aliases;  ///< Parts of device names as profilers print them.
   std::int32_t sms = 0;              ///< Streaming multiprocessors or compute units.
+  std::optional<SmSpec> sm;          ///< Absent: unknown; kernels of several streams do not share the device.
   Hertz clock{0};                    ///< Highest.
   Bytes l2{0};                       ///< Last cache before the memory.
   MemorySpec memory;
@@ -91,6 +104,10 @@ FlopsPerSecond peak(const GpuSpec& gpu, Dtype dtype);
 /// Arithmetic intensity in FLOP per byte of memory traffic above which a kernel is bound by arithmetic:
 /// peak / bandwidth. Throws NoPeakError.
 double ridge_point(const GpuSpec& gpu, Dtype dtype);
+
+/// Largest bandwidth that any kernel alone draws, where it is not known 4.25 / 4.8 of the memory's: what an
+/// H200 does (validation/h200/concurrency).
+BytesPerSecond bandwidth_top(const GpuSpec& gpu);
 
 /// Duration of a copy over the host link or within the device, as a profiler shows it: latency + bytes /
 /// rate.

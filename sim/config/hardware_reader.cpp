@@ -284,6 +284,22 @@ PeakTable read_peak(const Node& node) {
   return table;
 }
 
+SmSpec read_sm(const Node& node) {
+  SmSpec sm;
+  Fields fields(node);
+  const auto read_count = [&](const char* key, std::int32_t& into, std::int64_t most) {
+    std::int64_t count = into;
+    fields.optional(key, count, at_least(std::int64_t{1}), at_most(most));
+    into = static_cast<std::int32_t>(count);
+  };
+  read_count("threads", sm.threads, 65536);
+  read_count("registers", sm.registers, 16'777'216);
+  fields.optional("shared_memory", sm.shared_memory, positive, at_most(Bytes(1 << 30)));
+  read_count("blocks", sm.blocks, 65536);
+  fields.done();
+  return sm;
+}
+
 HostOpCost read_op_cost(const Node& node) {
   HostOpCost cost;
   if (node.is_scalar()) {
@@ -316,12 +332,25 @@ GpuSpec read_hardware(const Node& hardware, const SearchPath& search) {
   std::int64_t sms = 0;
   fields.required("sms", sms, at_least(std::int64_t{1}), at_most(std::int64_t{1'000'000}));
   gpu.sms = static_cast<std::int32_t>(sms);
+  // What an SM has room for is known of NVIDIA's. Null: not known.
+  if (gpu.vendor == Vendor::Nvidia) gpu.sm = SmSpec{};
+  fields.optional_with("sm", [&](const Node& sm) {
+    gpu.sm.reset();
+    if (!sm.is_null()) gpu.sm = read_sm(sm);
+  });
   fields.required("clock", gpu.clock, positive);
   fields.required("l2", gpu.l2, positive);
   fields.required_with("memory", [&](const Node& memory) {
     Fields parts(memory);
     parts.required("capacity", gpu.memory.capacity, positive);
     parts.required("bandwidth", gpu.memory.bandwidth, positive);
+    parts.optional_with("bandwidth_top", [&](const Node& top) {
+      gpu.memory.bandwidth_top = top.as<BytesPerSecond>(positive);
+      if (gpu.memory.bandwidth.value() > 0 && gpu.memory.bandwidth_top > gpu.memory.bandwidth)
+        top.fail("no kernel draws more than memory.bandwidth, " + format_quantity(gpu.memory.bandwidth),
+                 "leave it away for 4.25 / 4.8 of the bandwidth");
+    });
+    parts.optional("bandwidth_per_sm", gpu.memory.bandwidth_per_sm, non_negative);
     parts.done();
   });
   fields.required_with("peak", [&](const Node& peak) { gpu.peak = read_peak(peak); });

@@ -17,6 +17,7 @@ namespace {
 using engine::Call;
 using engine::Index;
 using engine::Instruction;
+using NodeKind = engine::CudaGraph::NodeKind;
 
 /// A step may take no longer than this when nothing overlaps, so that thousands of steps fit the engine's
 /// clock.
@@ -65,6 +66,8 @@ const char* direction_name(CopyDirection direction) {
       return "Memcpy DtoH";
     case CopyDirection::DeviceToDevice:
       return "Memcpy DtoD";
+    case CopyDirection::Peer:
+      return "Memcpy PtoP";
   }
   return "Memcpy";
 }
@@ -87,6 +90,7 @@ class Builder {
   explicit Builder(const Variant& variant)
       : variant_(variant), hardware_(variant.hardware ? &*variant.hardware : nullptr) {
     if (hardware_ != nullptr) launch_ = hardware_->launch;
+    if (hardware_ != nullptr && hardware_->sm) sms_ = hardware_->sms;
   }
 
   BuiltProgram build(const KernelsWorkload& workload) {
@@ -103,6 +107,7 @@ class Builder {
                                        .choices = d.choices});
       distribution_mean_.push_back(mean(d));
     }
+    for (const StreamPlace& place : workload.streams) device_of_stream_.emplace(place.name, place.device);
     for (const ThreadItems& thread : workload.threads) {
       program.threads.push_back({thread.name, {}, {}});
       emit(thread.items);
@@ -161,7 +166,7 @@ class Builder {
     const auto nodes = static_cast<std::int64_t>(result_.program.graphs[graph].nodes.size());
     double ops_time = 0;
     for (const engine::CudaGraph::Node& node : result_.program.graphs[graph].nodes)
-      ops_time += expected_time(node.op);
+      if (node.kind == NodeKind::Op) ops_time += expected_time(node.op);
     for (std::int64_t i = 0; i < item.repeat; ++i) {
       if (!item.launch.call && launch_.cuda_graph.replay_work > Picoseconds(0)) {
         Instruction work;
@@ -202,7 +207,7 @@ class Builder {
     switch (item.target) {
       case SynchronizeItem::Target::Device:
         instruction.call = Call::SynchronizeDevice;
-        instruction.object = 0;
+        instruction.object = static_cast<Index>(item.device);
         break;
       case SynchronizeItem::Target::Stream:
         instruction.call = Call::SynchronizeStream;
@@ -287,6 +292,57 @@ class Builder {
         (o.distribution == engine::no_index ? o.duration : distribution_mean_[o.distribution]).count());
   }
 
+  Index add(const engine::Footprint& footprint) {
+    std::vector<engine::Footprint>& known = result_.program.footprints;
+    // A kernel whose durations differ has the same footprint each time, or one that goes with the duration.
+    if (known.empty() || known.back() != footprint) known.push_back(footprint);
+    return static_cast<Index>(known.size() - 1);
+  }
+
+  /// Share of the issue slots of an SM that memory traffic takes, of `bytes` in `duration` by `blocks`:
+  /// 0.21 % per GB/s on the SM (measured, validation/h200/concurrency).
+  double issue_share_of_traffic(Bytes bytes, Picoseconds duration, std::int64_t blocks) const {
+    if (sms_ == 0 || duration <= Picoseconds(0)) return 0;
+    constexpr double per_gigabyte_per_second = 0.0021;
+    constexpr double most = 0.9;  // Traffic alone makes no kernel one that is bound by arithmetic.
+    const double used = static_cast<double>(std::min<std::int64_t>(sms_, std::max<std::int64_t>(blocks, 1)));
+    double draw =
+        std::min(static_cast<double>(bytes.value()) / (static_cast<double>(duration.count()) / 1e12),
+                 bandwidth_top(*hardware_).value()) /
+        used;
+    const double limit = hardware_->memory.bandwidth_per_sm.value();
+    if (limit > 0) draw = std::min(draw, limit);
+    return std::min(draw / 1e9 * per_gigabyte_per_second, most);
+  }
+
+  /// Without the number of blocks and their threads nothing is known about what a kernel leaves to others.
+  Index footprint_of(const KernelItem& item, Picoseconds duration) {
+    if (item.blocks == 0 || item.threads == 0) return engine::no_index;
+    return add({.blocks = item.blocks,
+                .threads_per_block = static_cast<std::int32_t>(item.threads),
+                .registers_per_thread = static_cast<std::int32_t>(item.registers),
+                .shared_memory_per_block = item.shared_memory.value(),
+                .bytes = item.bytes.value(),
+                .arithmetic = item.arithmetic ? *item.arithmetic
+                                              : issue_share_of_traffic(item.bytes, duration, item.blocks),
+                .memory_hidden = item.memory_hidden});
+  }
+
+  /// A copy within the device or a memset is a kernel of 256 threads a block that fills the device (measured
+  /// with 1 GiB); a small one has no more blocks than it has threads with 16 bytes each, the widest access.
+  /// `traffic`: bytes read and written.
+  Index footprint_of_transfer(Bytes traffic, Picoseconds duration) {
+    if (sms_ == 0 || traffic <= Bytes(0)) return engine::no_index;
+    constexpr std::int32_t threads = 256;
+    constexpr std::int64_t bytes_per_block = 16 * threads;
+    const std::int64_t blocks =
+        std::clamp<std::int64_t>(traffic.value() / bytes_per_block, 1, std::int64_t{8} * sms_);
+    return add({.blocks = blocks,
+                .threads_per_block = threads,
+                .bytes = traffic.value(),
+                .arithmetic = issue_share_of_traffic(traffic, duration, blocks)});
+  }
+
   const std::vector<Index>& ops_of(const KernelItem& item) {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
@@ -303,11 +359,13 @@ class Builder {
     if (item.duration.in_turn.empty()) {
       op.distribution = distribution_index_.at(item.duration.distribution);
       op.gap_class = classify(distribution_mean_[op.distribution]);
+      info.footprint = footprint_of(item, distribution_mean_[op.distribution]);
       ops.push_back(result_.program.add(op, info));
     }
     for (const Picoseconds duration : item.duration.in_turn) {
       op.duration = duration;
       op.gap_class = classify(duration);
+      info.footprint = footprint_of(item, duration);
       ops.push_back(result_.program.add(op, info));
     }
     return ops;
@@ -335,6 +393,13 @@ class Builder {
         op.copy_engine = engine::CopyEngine::DeviceToDevice;
         op.duration = item.duration ? *item.duration : device_to_device_time(*hardware_, item.bytes);
         kind = LaunchedOp::DeviceCopy;
+        info.footprint = footprint_of_transfer(2 * item.bytes, op.duration);
+        if (info.footprint != engine::no_index) op.copy_engine = engine::CopyEngine::None;
+        break;
+      case CopyDirection::Peer:
+        op.copy_engine = engine::CopyEngine::Peer;
+        op.peer = static_cast<std::uint8_t>(item.to);
+        op.duration = item.duration.value_or(Picoseconds(0));
         break;
     }
     op.gap_class = static_cast<engine::GapClass>(gap_class(kind, op.duration));
@@ -354,6 +419,7 @@ class Builder {
                       ? *item.duration
                       : hardware_->copy.latency + transfer_time(item.bytes, hardware_->memory.bandwidth);
     op.gap_class = static_cast<engine::GapClass>(gap_class(LaunchedOp::Memset, op.duration));
+    info.footprint = footprint_of_transfer(item.bytes, op.duration);
     ops.push_back(result_.program.add(op, info));
     return ops;
   }
@@ -366,19 +432,30 @@ class Builder {
       const CudaGraphItem::Node& node = item.nodes[i];
       std::vector<Index> after;
       for (const std::size_t need : node.needs) after.push_back(last_of[need]);
-      const auto [ops, repeat] = std::visit(
-          [&](const auto& op) {
-            return std::pair<const std::vector<Index>&, std::int64_t>(ops_of(op), op.repeat);
-          },
-          node.op);
-      for (std::int64_t k = 0; k < repeat; ++k) {
-        const Index op = ops[static_cast<std::size_t>(k) % ops.size()];
-        graph.nodes.push_back({op, std::move(after), engine::CudaGraph::NodeKind::Op});
-        after = {static_cast<Index>(graph.nodes.size() - 1)};
-      }
+      std::visit([&](const auto& what) { add_nodes(graph, what, std::move(after)); }, node.op);
       last_of[i] = static_cast<Index>(graph.nodes.size() - 1);
     }
     return graph;
+  }
+
+  template <class ItemType>
+  void add_nodes(engine::CudaGraph& graph, const ItemType& item, std::vector<Index> after) {
+    const std::vector<Index>& ops = ops_of(item);
+    for (std::int64_t k = 0; k < item.repeat; ++k) {
+      const Index op = ops[static_cast<std::size_t>(k) % ops.size()];
+      graph.nodes.push_back({op, std::move(after), NodeKind::Op});
+      after = {static_cast<Index>(graph.nodes.size() - 1)};
+    }
+  }
+
+  void add_nodes(engine::CudaGraph& graph, const RecordItem& item, std::vector<Index> after) {
+    graph.nodes.push_back(
+        {events_.find(item.event, result_.program.events), std::move(after), NodeKind::Record});
+  }
+
+  void add_nodes(engine::CudaGraph& graph, const WaitItem& item, std::vector<Index> after) {
+    graph.nodes.push_back(
+        {events_.find(item.event, result_.program.events), std::move(after), NodeKind::Wait});
   }
 
   Index name(const std::string& text) { return names_.find(text, result_.program.names); }
@@ -386,19 +463,24 @@ class Builder {
   std::uint16_t stream(const std::string& stream_name) {
     const auto [known, added] =
         stream_index_.emplace(stream_name, static_cast<std::uint16_t>(result_.program.streams.size()));
-    if (added) result_.program.streams.push_back({stream_name, 0});
+    if (added) {
+      const auto place = device_of_stream_.find(stream_name);
+      result_.program.streams.push_back({stream_name, place == device_of_stream_.end() ? 0 : place->second});
+    }
     return known->second;
   }
 
   const Variant& variant_;
   const GpuSpec* hardware_;
-  LaunchSpec launch_;  ///< All zero without hardware.
+  LaunchSpec launch_;     ///< All zero without hardware.
+  std::int32_t sms_ = 0;  ///< 0: nothing is known about sharing the device.
   BuiltProgram result_;
   Table names_;
   Table events_;
   Table signals_;
   std::map<std::int64_t, Index> size_index_;
   std::map<std::string, std::uint16_t> stream_index_;
+  std::map<std::string, int> device_of_stream_;
   std::map<std::string, Index> distribution_index_;
   std::vector<Picoseconds> distribution_mean_;
   // Looked up by the item that is being laid out, never iterated.
@@ -417,6 +499,15 @@ engine::Machine build_machine(const std::optional<GpuSpec>& hardware) {
   const LaunchSpec& launch = hardware->launch;
   machine.launch_queue_depth = launch.queue_depth;
   machine.event_latency = launch.event_latency;
+  if (hardware->sm) {
+    machine.sharing = {.sms = hardware->sms,
+                       .threads_per_sm = hardware->sm->threads,
+                       .registers_per_sm = hardware->sm->registers,
+                       .shared_memory_per_sm = hardware->sm->shared_memory.value(),
+                       .blocks_per_sm = hardware->sm->blocks,
+                       .bandwidth_top = bandwidth_top(*hardware).value(),
+                       .bandwidth_per_sm = hardware->memory.bandwidth_per_sm.value()};
+  }
   static_assert(gap_class_count <= engine::gap_class_limit);
   for (std::size_t before = 0; before < gap_class_count; ++before) {
     for (std::size_t after = 0; after < gap_class_count; ++after) {

@@ -32,12 +32,15 @@ struct BuiltProgram {
   std::vector<std::string> notes;  ///< What a reader of the results should know.
 };
 
-/// The machine that the launch model of `hardware` describes. Without hardware: no gaps, no latencies, and a
-/// launch queue without end.
+/// The machine that the launch model of `hardware` describes, and what of it kernels of several streams
+/// share. Without hardware: no gaps, no latencies, nothing shared, and a launch queue without end.
 engine::Machine build_machine(const std::optional<GpuSpec>& hardware);
 
 /// Lays out repeats and loops, prices what has no duration of its own, and names everything by index. A
 /// kernel, copy or memset item becomes one GpuOp for each of its durations, whatever its repeat.
+///
+/// A kernel has a footprint if its blocks and their threads are given. On hardware whose SMs are known,
+/// copies within the device and memsets of known bytes have one too and use no copy engine.
 ///
 /// Launches without times of their own: with hardware its launch model, without hardware 0 for the call; the
 /// latency is the call plus the hardware's `arrival_after_call`. Throws ConfigError if the step takes longer

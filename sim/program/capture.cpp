@@ -224,6 +224,13 @@ class Capture {
       const Instruction& instruction = at(i);
       if (instruction.call == Call::SynchronizeEvent) used_outside_[instruction.object] = true;
       if (instruction.call == Call::Record && inside) recorded.insert(instruction.object);
+      if (instruction.call == Call::LaunchGraph) {
+        for (const engine::CudaGraph::Node& node : in_.graphs[instruction.object].nodes) {
+          if (node.kind == NodeKind::Record && inside) recorded.insert(node.op);
+          if (node.kind == NodeKind::Wait && (!inside || recorded.count(node.op) == 0))
+            used_outside_[node.op] = true;
+        }
+      }
       if (instruction.call == Call::StreamWait && (!inside || recorded.count(instruction.object) == 0))
         used_outside_[instruction.object] = true;
     }
@@ -258,7 +265,7 @@ class Capture {
           front = {static_cast<Index>(graph.nodes.size() - 1)};
           break;
         case Call::LaunchGraph:
-          take_apart(in_.graphs[instruction.object], graph, front);
+          take_apart(in_.graphs[instruction.object], graph, front, events);
           break;
         case Call::Record:
           events[instruction.object] = front;
@@ -290,25 +297,33 @@ class Capture {
     result_.program.graphs.push_back(std::move(graph));
   }
 
-  void take_apart(const engine::CudaGraph& child, engine::CudaGraph& graph, NodeSet& front) {
+  void take_apart(const engine::CudaGraph& child, engine::CudaGraph& graph, NodeSet& front,
+                  std::map<Index, NodeSet>& events) {
     if (child.nodes.empty()) return;
-    const auto base = static_cast<Index>(graph.nodes.size());
+    // What stands for each node. A wait for an event of the same recording becomes edges.
+    std::vector<NodeSet> stands_for(child.nodes.size());
     std::vector<bool> is_sink(child.nodes.size(), true);
-    for (const engine::CudaGraph::Node& node : child.nodes) {
-      NodeSet after = front;
-      if (!node.after.empty()) {
-        after.clear();
-        for (const Index earlier : node.after) {
-          after.push_back(base + earlier);
-          is_sink[earlier] = false;
-        }
-        std::sort(after.begin(), after.end());
+    for (std::size_t i = 0; i < child.nodes.size(); ++i) {
+      const engine::CudaGraph::Node& node = child.nodes[i];
+      NodeSet after = node.after.empty() ? front : NodeSet();
+      for (const Index earlier : node.after) {
+        after = united(after, stands_for[earlier]);
+        is_sink[earlier] = false;
       }
+      if (node.kind == NodeKind::Wait) {
+        if (const auto known = events.find(node.op); known != events.end()) {
+          stands_for[i] = united(after, known->second);
+          continue;
+        }
+      }
+      stands_for[i] = {static_cast<Index>(graph.nodes.size())};
+      if (node.kind == NodeKind::Record) events[node.op] = stands_for[i];
       graph.nodes.push_back({node.op, std::move(after), node.kind});
     }
-    front.clear();
-    for (Index i = 0; i < is_sink.size(); ++i)
-      if (is_sink[i]) front.push_back(base + i);
+    NodeSet last;
+    for (std::size_t i = 0; i < is_sink.size(); ++i)
+      if (is_sink[i]) last = united(last, stands_for[i]);
+    front = std::move(last);
   }
 
   void emit(std::size_t position, const Stretch* stretch) {

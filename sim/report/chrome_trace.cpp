@@ -316,6 +316,7 @@ class Writer {
         direction = "Memcpy PtoP (Device -> Device)";
         break;
       case engine::CopyEngine::None:
+        if (info.footprint != engine::no_index) direction = "Memcpy DtoD (Device -> Device)";
         break;
     }
     return given.empty() ? direction : direction + " " + given;

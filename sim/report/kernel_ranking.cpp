@@ -81,8 +81,10 @@ Counted count_in_program(const engine::Program& program) {
 /// A copy on the device reads and writes what it moves; one over the host link touches device memory once.
 double memory_traffic(const GpuOp& op, const engine::OpInfo& info) {
   const double bytes = static_cast<double>(info.bytes);
-  return op.kind == OpKind::Memcpy && op.copy_engine == engine::CopyEngine::DeviceToDevice ? 2 * bytes
-                                                                                           : bytes;
+  // Only what runs on the SMs has a footprint.
+  const bool within_device =
+      op.copy_engine == engine::CopyEngine::DeviceToDevice || info.footprint != engine::no_index;
+  return op.kind == OpKind::Memcpy && within_device ? 2 * bytes : bytes;
 }
 
 void hold_against_roofs(RankedKernel& kernel, const Device& device) {

@@ -41,17 +41,24 @@ struct KernelItem {
   LaunchTimes launch;
   Bytes bytes{0};
   Flops flops{0};
-  std::string dtype;  ///< For the roof of its FLOPs; empty: the workload's.
-  std::int64_t blocks = 0;
+  std::string dtype;         ///< For the roof of its FLOPs; empty: the workload's.
+  std::int64_t blocks = 0;   ///< 0: unknown.
+  std::int64_t threads = 0;  ///< Per block; 0: unknown. With `blocks`: what it shares with others is known.
+  std::int64_t registers = 32;  ///< Per thread.
+  Bytes shared_memory{0};       ///< Per block.
+  std::optional<double>
+      arithmetic;              ///< Share of the issue slots of its SMs, alone; absent: from its traffic.
+  bool memory_hidden = false;  ///< Its memory traffic hides behind other work.
   bool programmatic = false;
   std::vector<std::string> after;  ///< Events; the waits ride on the launch.
   friend bool operator==(const KernelItem&, const KernelItem&) = default;
 };
 
-enum class CopyDirection : std::uint8_t { HostToDevice, DeviceToHost, DeviceToDevice };
+enum class CopyDirection : std::uint8_t { HostToDevice, DeviceToHost, DeviceToDevice, Peer };
 
 struct CopyItem {
   CopyDirection direction = CopyDirection::HostToDevice;
+  int to = 0;        ///< Peer: the device that it goes to.
   std::string name;  ///< Empty: named after the direction.
   Bytes bytes{0};
   std::optional<Picoseconds>
@@ -102,6 +109,7 @@ struct SynchronizeItem {
   enum class Target : std::uint8_t { Device, Stream, Event };
   Target target = Target::Device;
   std::string name;  ///< Of the stream or event.
+  int device = 0;    ///< Target::Device.
   friend bool operator==(const SynchronizeItem&, const SynchronizeItem&) = default;
 };
 
@@ -130,8 +138,9 @@ struct AwaitItem {
 /// A recorded CUDA graph and its launches.
 struct CudaGraphItem {
   struct Node {
-    std::variant<KernelItem, CopyItem, MemsetItem> op;  ///< Its stream, launch and `after` are not used.
-    std::vector<std::size_t> needs;                     ///< Earlier positions in `nodes`.
+    /// Its stream, launch and `after` are not used.
+    std::variant<KernelItem, CopyItem, MemsetItem, RecordItem, WaitItem> op;
+    std::vector<std::size_t> needs;  ///< Earlier positions in `nodes`.
     friend bool operator==(const Node&, const Node&) = default;
   };
   std::string name;
@@ -180,10 +189,18 @@ struct DurationDistribution {
   friend bool operator==(const DurationDistribution&, const DurationDistribution&) = default;
 };
 
+/// A stream that is not on device 0.
+struct StreamPlace {
+  std::string name;
+  int device = 0;
+  friend bool operator==(const StreamPlace&, const StreamPlace&) = default;
+};
+
 /// Host threads and their items, written by hand. The first thread, "main", marks the steps.
 struct KernelsWorkload {
   std::vector<ThreadItems> threads;
   std::vector<DurationDistribution> distributions;
+  std::vector<StreamPlace> streams;  ///< Those not listed are on device 0.
   friend bool operator==(const KernelsWorkload&, const KernelsWorkload&) = default;
 };
 

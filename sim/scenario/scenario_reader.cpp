@@ -201,7 +201,8 @@ class ScenarioReader {
                                        {.instructions_max = variant.instructions_max,
                                         .steps = variant.steps.value_or(1),
                                         .has_hardware = hardware && !hardware->is_null(),
-                                        .hardware = variant.hardware ? &*variant.hardware : nullptr});
+                                        .hardware = variant.hardware ? &*variant.hardware : nullptr,
+                                        .one_device = variant.cuda_graph == CudaGraphMode::Full});
     });
     errors.throw_if_any();
     return variant;

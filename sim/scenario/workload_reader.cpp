@@ -61,6 +61,7 @@ class WorkloadReader {
     } else {
       KernelsWorkload& kernels = workload.source.emplace<KernelsWorkload>();
       fields.optional_with("distributions", [&](const Node& all) { read_distributions(all, kernels); });
+      fields.optional_with("streams", [&](const Node& all) { read_streams(all, kernels); });
       fields.optional_with("kernels", [&](const Node& list) { read_thread("main", list, kernels); });
       fields.optional_with("threads", [&](const Node& threads) {
         for (const auto& [name, list] : threads.entries()) {
@@ -77,6 +78,7 @@ class WorkloadReader {
           threads.fail(fmt::format("more than {} host threads (threads_max)", threads_max));
       });
       check_references();
+      check_devices();
       check_memory();
     }
     fields.optional("model_flops", workload.model_flops, non_negative, at_most(Flops(flops_max)));
@@ -97,6 +99,11 @@ class WorkloadReader {
     Bytes bytes{0};
     std::int64_t count = 0;
     std::int64_t freed = 0;
+  };
+
+  struct DeclaredStream {
+    int device = 0;
+    Node node;
   };
 
   /// An unknown key that is all but 'kernels' or 'trace' says enough.
@@ -143,6 +150,32 @@ class WorkloadReader {
       if (errors_.collect([&, &spec = node] { read_distribution(spec, distribution); }))
         kernels.distributions.push_back(std::move(distribution));
     }
+  }
+
+  static int read_device(const Node& node) {
+    return static_cast<int>(node.as<std::int64_t>(non_negative, at_most(devices_max - 1)));
+  }
+
+  void read_streams(const Node& all, KernelsWorkload& kernels) {
+    for (const auto& [name, node] : all.entries()) {
+      // A variant takes an entry away by setting it to null.
+      if (node.is_null()) continue;
+      StreamPlace place;
+      place.name = name;
+      errors_.collect([&, &stream = node] {
+        if (!stream.is_map()) stream.fail("a stream is a map", "write {device: 1}");
+        Fields fields(stream);
+        fields.required_with("device", [&](const Node& device) { place.device = read_device(device); });
+        fields.done();
+      });
+      declared_streams_.emplace(name, DeclaredStream{place.device, node});
+      kernels.streams.push_back(std::move(place));
+    }
+  }
+
+  int device_of(const std::string& stream) const {
+    const auto declared = declared_streams_.find(stream);
+    return declared == declared_streams_.end() ? 0 : declared->second.device;
   }
 
   void read_distribution(const Node& node, DurationDistribution& into) {
@@ -242,8 +275,8 @@ class WorkloadReader {
       if (key == "copy") return {read_copy(node, false)};
       if (key == "memset") return {read_memset(node, false)};
       if (key == "work" || key == "input") return {read_work(node, key)};
-      if (key == "record") return {read_record(node)};
-      if (key == "wait") return {read_wait(node)};
+      if (key == "record") return {read_record(node, false)};
+      if (key == "wait") return {read_wait(node, false)};
       if (key == "synchronize") return {read_synchronize(node)};
       if (key == "allocate") return {read_allocate(node)};
       if (key == "free") return {read_free(node)};
@@ -348,11 +381,44 @@ class WorkloadReader {
     fields.optional("flops", item.flops, non_negative, at_most(Flops(flops_max)));
     fields.optional_with("dtype", [&](const Node& dtype) { item.dtype = read_dtype(dtype); });
     fields.optional("blocks", item.blocks, non_negative);
+    read_footprint(fields, item);
     fields.optional("programmatic", item.programmatic);
     read_placement(fields, item, in_graph);
     fields.done();
     if (!in_graph) count(node, times(item.repeat, 1 + static_cast<std::int64_t>(item.after.size())));
     return item;
+  }
+
+  /// What the kernel needs of the device that it shares.
+  void read_footprint(Fields& fields, KernelItem& item) {
+    fields.optional("threads", item.threads, at_least(std::int64_t{1}), at_most(std::int64_t{1024}));
+    fields.optional("registers", item.registers, at_least(std::int64_t{1}), at_most(std::int64_t{255}));
+    fields.optional("shared_memory", item.shared_memory, non_negative, at_most(Bytes(1 << 20)));
+    fields.optional("arithmetic", item.arithmetic, non_negative, at_most(1.0));
+    fields.optional("memory_hidden", item.memory_hidden);
+    const Node& node = fields.node();
+    for (const char* key : {"threads", "registers", "shared_memory", "arithmetic", "memory_hidden"}) {
+      if (!node.has(key) || (node.has("blocks") && node.has("threads"))) continue;
+      fields.errors().add(node.at(key).diagnostic(
+          fmt::format("says nothing without '{}'", node.has("blocks") ? "threads" : "blocks"),
+          "how a kernel shares its device is known from 'blocks' and 'threads'"));
+      return;
+    }
+    if (!node.has("threads")) return;
+    if (item.blocks == 0 && node.at("blocks").is_scalar() && node.at("blocks").text() == "0")
+      fields.errors().add(node.at("blocks").diagnostic("must be at least 1 beside 'threads', not 0"));
+    if (limits_.hardware == nullptr || !limits_.hardware->sm) return;
+    const SmSpec& sm = *limits_.hardware->sm;
+    const auto more_than_sm = [&](const char* key, const std::string& has) {
+      const Node& at = node.has(key) ? node.at(key) : node.at("threads");
+      fields.errors().add(at.diagnostic("no block fits on an SM",
+                                        fmt::format("an SM of {} has {}", limits_.hardware->name, has)));
+    };
+    if (item.threads > sm.threads) more_than_sm("threads", fmt::format("{} threads", sm.threads));
+    if (item.threads * item.registers > sm.registers)
+      more_than_sm("registers", fmt::format("{} registers", sm.registers));
+    if (item.shared_memory > sm.shared_memory)
+      more_than_sm("shared_memory", format_quantity(sm.shared_memory) + " of shared memory");
   }
 
   template <class ItemType>
@@ -368,12 +434,15 @@ class WorkloadReader {
 
   /// A copy or memset without a duration needs hardware to price it, and bytes.
   template <class ItemType>
-  void read_priced(Fields& fields, ItemType& item) {
+  void read_priced(Fields& fields, ItemType& item, bool between_devices = false) {
     read_bytes(fields, item.bytes);
     fields.optional("duration", item.duration, non_negative, at_most(duration_max));
     const Node& node = fields.node();
     if (node.has("duration")) return;
-    if (!limits_.has_hardware)
+    if (between_devices)
+      fields.errors().add(node.diagnostic("missing key 'duration'",
+                                          "no hardware file gives the bandwidth between two devices"));
+    else if (!limits_.has_hardware)
       fields.errors().add(
           node.diagnostic("missing key 'duration'", "without 'hardware' a copy has no bandwidth"));
     else if (!node.has("bytes"))
@@ -386,14 +455,26 @@ class WorkloadReader {
     fields.required_with("copy", [&](const Node& direction) {
       item.direction = direction.one_of<CopyDirection>({{"h2d", CopyDirection::HostToDevice},
                                                         {"d2h", CopyDirection::DeviceToHost},
-                                                        {"d2d", CopyDirection::DeviceToDevice}});
+                                                        {"d2d", CopyDirection::DeviceToDevice},
+                                                        {"peer", CopyDirection::Peer}});
     });
+    const bool peer = item.direction == CopyDirection::Peer;
+    if (peer)
+      fields.required_with("to", [&](const Node& to) { item.to = read_device(to); });
+    else
+      fields.optional_with("to", [&](const Node& to) {
+        to.fail("only a copy to another device has 'to'", "write {copy: peer, to: 1}");
+      });
     fields.optional("name", item.name);
-    read_priced(fields, item);
+    read_priced(fields, item, peer);
     if (!in_graph) fields.optional("blocking", item.blocking);
     read_repeat(fields, item.repeat);
     read_placement(fields, item, in_graph);
     fields.done();
+    const int from = in_graph ? graph_device_ : device_of(item.stream);
+    if (peer && item.to == from)
+      node.at("to").fail(fmt::format("the copy comes from device {} itself", from),
+                         "'streams: {NAME: {device: 1}}' beside 'kernels' puts a stream on another device");
     if (!in_graph) count(node, times(item.repeat, 1 + static_cast<std::int64_t>(item.after.size())));
     return item;
   }
@@ -422,26 +503,35 @@ class WorkloadReader {
     return item;
   }
 
-  RecordItem read_record(const Node& node) {
+  /// In a CUDA graph: events have no stream and no launch of their own.
+  template <class ItemType>
+  void read_event_place(Fields& fields, ItemType& item, bool in_graph) {
+    if (in_graph) {
+      skip_node_keys(fields);
+      return;
+    }
+    read_stream(fields, item.stream);
+    read_launch(fields, item.launch);
+  }
+
+  RecordItem read_record(const Node& node, bool in_graph) {
     RecordItem item;
     Fields fields(node);
     fields.required_with("record", [&](const Node& event) { item.event = read_name(event); });
     events_.insert(item.event);
-    read_stream(fields, item.stream);
-    read_launch(fields, item.launch);
+    read_event_place(fields, item, in_graph);
     fields.done();
-    count(node, 1);
+    if (!in_graph) count(node, 1);
     return item;
   }
 
-  WaitItem read_wait(const Node& node) {
+  WaitItem read_wait(const Node& node, bool in_graph) {
     WaitItem item;
     Fields fields(node);
     fields.required_with("wait", [&](const Node& event) { item.event = read_name(event); });
-    read_stream(fields, item.stream);
-    read_launch(fields, item.launch);
+    read_event_place(fields, item, in_graph);
     fields.done();
-    count(node, 1);
+    if (!in_graph) count(node, 1);
     return item;
   }
 
@@ -456,14 +546,21 @@ class WorkloadReader {
       }
       const auto stream = target.find("stream");
       const auto event = target.find("event");
-      if (stream.has_value() == event.has_value())
-        target.fail("says neither or both of 'stream' and 'event'",
-                    "write device, {stream: NAME} or {event: NAME}");
+      const auto device = target.find("device");
+      target.done();
+      if (int{stream.has_value()} + int{event.has_value()} + int{device.has_value()} != 1)
+        target.fail("says none or several of 'stream', 'event' and 'device'",
+                    "write device, {stream: NAME}, {event: NAME} or {device: 1}");
+      if (device) {
+        item.target = Target::Device;
+        item.device = read_device(*device);
+        synchronized_devices_.emplace_back(item.device, *device);
+        return;
+      }
       item.target = stream ? Target::Stream : Target::Event;
       item.name = read_name(stream ? *stream : *event);
       references_.push_back(
           {stream ? NameKind::Stream : NameKind::Event, stream ? *stream : *event, item.name});
-      target.done();
     });
     fields.done();
     count(node, 1);
@@ -529,9 +626,10 @@ class WorkloadReader {
     CudaGraphItem item;
     Fields fields(node);
     fields.required_with("cuda_graph", [&](const Node& name) { item.name = read_name(name); });
+    read_stream(fields, item.stream);
+    graph_device_ = device_of(item.stream);
     fields.required_with("nodes", [&](const Node& list) { read_graph_nodes(list, item); });
     read_repeat(fields, item.repeat);
-    read_stream(fields, item.stream);
     read_launch(fields, item.launch);
     fields.done();
     count(node, item.repeat);
@@ -558,8 +656,12 @@ class WorkloadReader {
           repeat = entry.op.emplace<CopyItem>(read_copy(node, true)).repeat;
         } else if (node.has("memset")) {
           repeat = entry.op.emplace<MemsetItem>(read_memset(node, true)).repeat;
+        } else if (node.has("record")) {
+          entry.op.emplace<RecordItem>(read_record(node, true));
+        } else if (node.has("wait")) {
+          entry.op.emplace<WaitItem>(read_wait(node, true));
         } else {
-          node.fail("a node of a CUDA graph is a kernel, copy or memset");
+          node.fail("a node of a CUDA graph is a kernel, copy, memset, record or wait");
         }
         if (repeat == 0) node.fail("a node of a CUDA graph cannot be repeated 0 times");
         count(node, repeat);
@@ -614,6 +716,26 @@ class WorkloadReader {
     }
   }
 
+  void check_devices() {
+    std::set<int> devices;
+    for (const std::string& stream : streams_) devices.insert(device_of(stream));
+    const std::vector<std::string> used(streams_.begin(), streams_.end());
+    for (const auto& [name, stream] : declared_streams_) {
+      if (streams_.count(name) == 0) {
+        errors_.add(stream.node.diagnostic(fmt::format("nothing uses the stream '{}'", name),
+                                           name_hint(name, used, "streams")));
+      } else if (limits_.one_device && stream.device != *devices.begin()) {
+        errors_.add(stream.node.diagnostic(
+            "'cuda_graph: full' records the work of one device, and the streams are on several",
+            "write the CUDA graphs of each device as items, or put all streams on one device"));
+      }
+    }
+    for (const auto& [device, node] : synchronized_devices_)
+      if (devices.count(device) == 0)
+        errors_.add(node.diagnostic(fmt::format("no stream is on device {}", device),
+                                    "'streams: {NAME: {device: 1}}' beside 'kernels' puts one there"));
+  }
+
   void check_memory() {
     std::vector<std::string> names;
     for (const auto& [name, allocation] : allocations_) names.push_back(name);
@@ -645,7 +767,10 @@ class WorkloadReader {
   std::int64_t factor_ = 1;  ///< How often the enclosing loops run what is being read.
   std::int64_t instructions_ = 0;
   std::set<std::string> distributions_;
-  std::set<std::string> streams_;
+  std::set<std::string> streams_;  ///< Those that items use.
+  std::map<std::string, DeclaredStream> declared_streams_;
+  std::vector<std::pair<int, Node>> synchronized_devices_;
+  int graph_device_ = 0;  ///< Of the CUDA graph that is being read.
   std::set<std::string> events_;
   std::vector<Reference> references_;
   std::map<std::string, Allocation> allocations_;

@@ -16,11 +16,14 @@ struct WorkloadLimits {
   std::int64_t steps = 1;             ///< How many steps are asked for.
   bool has_hardware = false;          ///< Whether copies can be priced.
   const GpuSpec* hardware = nullptr;  ///< The hardware, if it could be read.
+  bool one_device = false;            ///< Whether all streams have to be on one device.
 };
 
 /// No step may hold more streams, or host threads, than this.
 inline constexpr std::size_t streams_max = 1024;
 inline constexpr std::size_t threads_max = 1024;
+/// Devices are numbered from 0 to one less than this.
+inline constexpr std::int64_t devices_max = 256;
 /// No run may execute more host instructions than this.
 inline constexpr std::int64_t run_instructions_max = 2'000'000'000;
 /// The longest duration that an item may have.

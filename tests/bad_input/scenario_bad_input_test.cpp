@@ -145,8 +145,8 @@ TEST_CASE("mistakes in items are located and explained") {
        "and CUDA-graph nodes (instructions_max)\n"
        "  hint: repeat less, or set 'instructions_max' at the top level of the scenario"},
       {one("{cuda_graph: g, nodes: [{work: 1 us}]}"),
-       "x.yaml:2:37: error: workload.kernels[0].nodes[0]: a node of a CUDA graph is a kernel, copy or "
-       "memset"},
+       "x.yaml:2:37: error: workload.kernels[0].nodes[0]: a node of a CUDA graph is a kernel, copy, "
+       "memset, record or wait"},
       {one("{cuda_graph: g, nodes: [{kernel: a, duration: 1 us, id: p, needs: [p]}]}"),
        "x.yaml:2:80: error: workload.kernels[0].nodes[0].needs[0]: no earlier node has the id 'p'\n"
        "  hint: no node before this one has an 'id'"},
@@ -225,4 +225,115 @@ TEST_CASE("limits can be raised where they can be set") {
              test::ContainsSubstring("more than 4 host instructions"));
   CHECK_THAT(message("steps: 1000000000\n" + one("{work: 1 us, repeat: 5}")),
              test::ContainsSubstring("run_instructions_max"));
+}
+
+TEST_CASE("mistakes in what a kernel shares are located and explained") {
+  const std::string both = "how a kernel shares its device is known from 'blocks' and 'threads'";
+  check({
+      {one("{kernel: a, duration: 1 us, threads: 256}"),
+       "x.yaml:2:50: error: workload.kernels[0].threads: says nothing without 'blocks'\n  hint: " + both},
+      {one("{kernel: a, duration: 1 us, blocks: 8, registers: 40, arithmetic: 0.3}"),
+       "x.yaml:2:63: error: workload.kernels[0].registers: says nothing without 'threads'\n  hint: " + both},
+      {one("{kernel: a, duration: 1 us, memory_hidden: true}"),
+       "x.yaml:2:56: error: workload.kernels[0].memory_hidden: says nothing without 'blocks'\n  hint: " +
+           both},
+      {one("{kernel: a, duration: 1 us, blocks: 0, threads: 256}"),
+       "x.yaml:2:49: error: workload.kernels[0].blocks: must be at least 1 beside 'threads', not 0"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 1025}"),
+       "x.yaml:2:61: error: workload.kernels[0].threads: must be at most 1024, not 1025"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 0}"),
+       "x.yaml:2:61: error: workload.kernels[0].threads: must be at least 1, not 0"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 8, registers: 256}"),
+       "x.yaml:2:75: error: workload.kernels[0].registers: must be at most 255, not 256"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 8, shared_memory: 48}"),
+       "x.yaml:2:79: error: workload.kernels[0].shared_memory: '48' has no unit\n"
+       "  hint: write a size such as '128 MiB' (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 8, shared_memory: 2 MiB}"),
+       "x.yaml:2:79: error: workload.kernels[0].shared_memory: must be at most 1 MiB, not 2 MiB"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 8, arithmetic: 1.5}"),
+       "x.yaml:2:76: error: workload.kernels[0].arithmetic: must be at most 1, not 1.5"},
+      {one("{kernel: a, duration: 1 us, blocks: 8, threads: 8, arithmetic: nan}"),
+       "x.yaml:2:76: error: workload.kernels[0].arithmetic: 'nan' is not a finite number\n"
+       "  hint: write a number such as '0.5', without a unit"},
+      {one("{kernel: a, duration: 1 us, thread: 8}"),
+       "x.yaml:2:41: error: workload.kernels[0].thread: unknown key\n  hint: did you mean 'threads'?"},
+  });
+}
+
+TEST_CASE("a block that fits on no SM of the hardware is refused") {
+  const std::string h200 = "hardware: h200\n";
+  check({
+      {h200 + one("{kernel: a, duration: 1 us, blocks: 8, threads: 8, shared_memory: 229 KiB}"),
+       "x.yaml:3:79: error: workload.kernels[0].shared_memory: no block fits on an SM\n"
+       "  hint: an SM of NVIDIA H200 SXM has 228 KiB of shared memory"},
+      {h200 + one("{kernel: a, duration: 1 us, blocks: 8, threads: 1024, registers: 65}"),
+       "x.yaml:3:78: error: workload.kernels[0].registers: no block fits on an SM\n"
+       "  hint: an SM of NVIDIA H200 SXM has 65536 registers"},
+      {"hardware: {base: h200, sm: {threads: 512}}\n" +
+           one("{kernel: a, duration: 1 us, blocks: 8, threads: 513}"),
+       "x.yaml:3:61: error: workload.kernels[0].threads: no block fits on an SM\n"
+       "  hint: an SM of NVIDIA H200 SXM has 512 threads"},
+  });
+}
+
+TEST_CASE("mistakes about devices are located and explained") {
+  const auto with = [](const std::string& streams, const std::string& items) {
+    return "workload:\n  streams: " + streams + "\n  kernels: [" + items + "]\n";
+  };
+  const std::string kernel = "{kernel: a, duration: 1 us, stream: s}";
+  const std::string place = "'streams: {NAME: {device: 1}}' beside 'kernels' puts ";
+  check({
+      {with("{s: 1}", kernel),
+       "x.yaml:2:16: error: workload.streams.s: a stream is a map\n  hint: write {device: 1}"},
+      {with("{s: {}}", kernel),
+       "x.yaml:2:16: error: workload.streams.s: missing key 'device'\n  hint: the map is empty"},
+      {with("{s: {device: -1}}", kernel),
+       "x.yaml:2:25: error: workload.streams.s.device: must not be negative, but is -1"},
+      {with("{s: {device: 256}}", kernel),
+       "x.yaml:2:25: error: workload.streams.s.device: must be at most 255, not 256"},
+      {with("{s: {devise: 1}}", kernel),
+       "x.yaml:2:16: error: workload.streams.s: missing key 'device'\n  hint: keys given here: devise\n"
+       "x.yaml:2:17: error: workload.streams.s.devise: unknown key\n  hint: did you mean 'device'?"},
+      {with("{t: {device: 1}}", kernel),
+       "x.yaml:2:16: error: workload.streams.t: nothing uses the stream 't'\n  hint: known streams: s"},
+      {one("{synchronize: {device: 1}}, " + kernel),
+       "x.yaml:2:36: error: workload.kernels[0].synchronize.device: no stream is on device 1\n  hint: " +
+           place + "one there"},
+      {one("{synchronize: {device: 0, stream: s}}, " + kernel),
+       "x.yaml:2:27: error: workload.kernels[0].synchronize: says none or several of 'stream', 'event' and "
+       "'device'\n  hint: write device, {stream: NAME}, {event: NAME} or {device: 1}"},
+      {one("{copy: peer, bytes: 1 MiB, duration: 1 us}"),
+       "x.yaml:2:13: error: workload.kernels[0]: missing key 'to'\n"
+       "  hint: keys given here: copy, bytes, duration"},
+      {"hardware: h200\n" + one("{copy: peer, to: 1, bytes: 1 MiB}"),
+       "x.yaml:3:13: error: workload.kernels[0]: missing key 'duration'\n"
+       "  hint: no hardware file gives the bandwidth between two devices"},
+      {one("{copy: peer, to: 0, duration: 1 us}"),
+       "x.yaml:2:30: error: workload.kernels[0].to: the copy comes from device 0 itself\n  hint: " + place +
+           "a stream on another device"},
+      {with("{s: {device: 3}}", "{cuda_graph: g, nodes: [{copy: peer, to: 3, duration: 1 us}], stream: s}"),
+       "x.yaml:3:54: error: workload.kernels[0].nodes[0].to: the copy comes from device 3 itself\n  hint: " +
+           place + "a stream on another device"},
+      {one("{copy: d2d, to: 1, duration: 1 us}"),
+       "x.yaml:2:29: error: workload.kernels[0].to: only a copy to another device has 'to'\n"
+       "  hint: write {copy: peer, to: 1}"},
+      {"cuda_graph: full\n" + with("{s: {device: 1}}", kernel + ", {kernel: b, duration: 1 us}"),
+       "x.yaml:3:16: error: workload.streams.s: 'cuda_graph: full' records the work of one device, and the "
+       "streams are on several\n"
+       "  hint: write the CUDA graphs of each device as items, or put all streams on one device"},
+      {"cuda_graph: full\n" + with("{s: {device: 1}}", kernel), "no error"},
+  });
+}
+
+TEST_CASE("mistakes in events of a CUDA graph are located and explained") {
+  check({
+      {one("{cuda_graph: g, nodes: [{record: e, stream: s}]}"),
+       "x.yaml:2:49: error: workload.kernels[0].nodes[0].stream: unknown key\n"
+       "  hint: known keys: kernel, copy, memset, record, id, needs"},
+      {one("{cuda_graph: g, nodes: [{wait: ''}]}"),
+       "x.yaml:2:44: error: workload.kernels[0].nodes[0].wait: the name is empty"},
+      {one("{cuda_graph: g, nodes: [{record: e, needs: [x]}]}"),
+       "x.yaml:2:57: error: workload.kernels[0].nodes[0].needs[0]: no earlier node has the id 'x'\n"
+       "  hint: no node before this one has an 'id'"},
+  });
 }

@@ -370,6 +370,40 @@ TEST_CASE("names of dtypes lead back to them") {
   CHECK(bits(Dtype::Tf32) == 32);
 }
 
+TEST_CASE("what an SM has room for is the data-centre NVIDIA's unless it is given, and unknown of AMD's") {
+  const std::string rest =
+      ", sms: 4, clock: 1 GHz, l2: 1 MiB, memory: {capacity: 1 GiB, bandwidth: 480 GB/s}, "
+      "peak: {bf16: 1 TFLOP/s}, host_link: {h2d: 1 GB/s, d2h: 1 GB/s}, "
+      "copy: {latency: 1 us, d2d: 1 GB/s}, launch: {base: h200}}";
+  const GpuSpec nvidia = gpu("{name: a" + rest);
+  REQUIRE(nvidia.sm);
+  CHECK(*nvidia.sm == SmSpec{2048, 65536, 228_KiB, 32});
+  CHECK(bandwidth_top(nvidia).value() == Approx(425e9));
+  CHECK_FALSE(gpu("{vendor: amd" + rest).sm);
+  CHECK(gpu("{vendor: amd, sm: {threads: 9}" + rest).sm->threads == 9);
+  CHECK_FALSE(gpu("{base: h200, sm: null}").sm);
+  CHECK(*gpu("{base: l40s, sm: {blocks: 7}}").sm == SmSpec{1536, 65536, 100_KiB, 7});
+}
+
+TEST_CASE("impossible SMs and bandwidths are refused") {
+  CHECK_THAT(mistake_in("{base: h200, sm: {threads: 0}}"),
+             ContainsSubstring("sm.threads: must be at least 1"));
+  CHECK_THAT(mistake_in("{base: h200, sm: {shared_memory: 0 B}}"),
+             ContainsSubstring("sm.shared_memory: must be positive"));
+  CHECK_THAT(mistake_in("{base: h200, sm: {theads: 1}}"), ContainsSubstring("did you mean 'threads'"));
+  CHECK_THAT(mistake_in("{base: h200, sm: 5}"), ContainsSubstring("sm: "));
+  CHECK_THAT(mistake_in("{base: h200, memory: {bandwidth_top: 5 TB/s}}"),
+             ContainsSubstring("memory.bandwidth_top: no kernel draws more than memory.bandwidth, 4.8 TB/s"));
+  CHECK_THAT(mistake_in("{base: h200, memory: {bandwidth_per_sm: -1 GB/s}}"),
+             ContainsSubstring("memory.bandwidth_per_sm: must not be negative"));
+  GpuSpec spec = gpu("h200");
+  spec.sm->blocks = 0;
+  spec.memory.bandwidth_per_sm = BytesPerSecond(-1);
+  std::vector<std::string> paths;
+  for (const SpecProblem& problem : problems(spec)) paths.push_back(problem.path);
+  CHECK(paths == std::vector<std::string>{"memory.bandwidth_per_sm", "sm.blocks"});
+}
+
 TEST_CASE("problems name the field") {
   GpuSpec spec = gpu("h200");
   spec.sms = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/program/build.hpp"
 
+#include <algorithm>
+
 #include "sim/engine/engine.hpp"
 #include "sim/scenario/scenario_reader.hpp"
 #include "tests/support/catch.hpp"
@@ -23,6 +25,10 @@ std::vector<Call> calls(const engine::HostThread& thread) {
   std::vector<Call> result;
   for (const auto& instruction : thread.instructions) result.push_back(instruction.call);
   return result;
+}
+
+double in_seconds(Picoseconds time) {
+  return static_cast<double>(time.count()) / 1e12;
 }
 
 }  // namespace
@@ -177,4 +183,174 @@ TEST_CASE("where nobody prices a CUDA graph its launch costs the median launch")
   CHECK(costs.call(1) == 6_us);
   CHECK(costs.call(4096) == 6_us);
   CHECK(costs.latency(1) == 8_us);
+}
+
+TEST_CASE("a kernel has a footprint exactly when its blocks and their threads are given") {
+  const auto built = build(R"(
+hardware: h200
+workload:
+  kernels:
+    - {kernel: a, duration: 10 us, bytes: 13.2 MB, blocks: 264, threads: 256}
+    - {kernel: b, duration: 10 us, bytes: 1 MB, blocks: 264}
+    - {kernel: c, duration: 10 us, blocks: 7, threads: 64, registers: 40, shared_memory: 48 KiB, arithmetic: 0.3,
+       memory_hidden: true}
+)");
+  const engine::Program& program = built.program;
+  REQUIRE(program.footprints.size() == 2);
+  CHECK(program.info[0].footprint == 0);
+  CHECK(program.info[1].footprint == engine::no_index);
+  CHECK(program.info[2].footprint == 1);
+  const engine::Footprint& a = program.footprints[0];
+  CHECK(a.blocks == 264);
+  CHECK(a.threads_per_block == 256);
+  CHECK(a.registers_per_thread == 32);
+  CHECK(a.bytes == 13'200'000);
+  // 1320 GB/s over 132 SMs are 10 GB/s each: 2.1 % of their issue slots.
+  CHECK(a.arithmetic == test::Approx(0.021));
+  CHECK(program.footprints[1] == engine::Footprint{.blocks = 7,
+                                                   .threads_per_block = 64,
+                                                   .registers_per_thread = 40,
+                                                   .shared_memory_per_block = 48 * 1024,
+                                                   .bytes = 0,
+                                                   .arithmetic = 0.3,
+                                                   .memory_hidden = true});
+}
+
+TEST_CASE("traffic takes no more issue slots than its kernel can draw, and follows the duration") {
+  const auto footprints = build(R"(
+hardware: h200
+workload:
+  distributions: {d: {uniform: {min: 5 us, max: 15 us}}}
+  kernels:
+    - {kernel: few_sms, duration: 1 us, bytes: 1 GB, blocks: 1, threads: 256}
+    - {kernel: all_sms, duration: 1 us, bytes: 1 GB, blocks: 999, threads: 256}
+    - {kernel: turns, durations: [10 us, 20 us], bytes: 13.2 MB, blocks: 132, threads: 256}
+    - {kernel: random, distribution: d, bytes: 13.2 MB, blocks: 132, threads: 256}
+    - {kernel: empty, duration: 0 us, bytes: 1 MB, blocks: 132, threads: 256}
+)")
+                              .program.footprints;
+  REQUIRE(footprints.size() == 6);
+  CHECK(footprints[0].arithmetic == test::Approx(0.21));                 // 100 GB/s an SM
+  CHECK(footprints[1].arithmetic == test::Approx(0.0021 * 4250 / 132));  // 4.25 TB/s in all
+  CHECK(footprints[2].arithmetic == test::Approx(0.021));
+  CHECK(footprints[3].arithmetic == test::Approx(0.0105));
+  CHECK(footprints[4].arithmetic == test::Approx(0.021));
+  CHECK(footprints[5].arithmetic == 0);
+}
+
+TEST_CASE("the machine shares what the hardware says, and nothing where it says nothing") {
+  const auto sharing = [](const std::string& hardware) {
+    return build("hardware: " + hardware + "\nworkload: {kernels: []}").machine.sharing;
+  };
+  const engine::SharingMachine h200 = sharing("h200");
+  CHECK(h200.sms == 132);
+  CHECK(h200.threads_per_sm == 2048);
+  CHECK(h200.registers_per_sm == 65536);
+  CHECK(h200.shared_memory_per_sm == 228 * 1024);
+  CHECK(h200.blocks_per_sm == 32);
+  CHECK(h200.bandwidth_top == test::Approx(4.25e12));
+  CHECK(h200.bandwidth_per_sm == 100e9);
+  const engine::SharingMachine t4 = sharing("t4");
+  CHECK(t4.threads_per_sm == 1024);
+  CHECK(t4.blocks_per_sm == 16);
+  CHECK(t4.bandwidth_per_sm == 0);
+  CHECK(sharing("{base: h200, memory: {bandwidth_top: 4 TB/s}}").bandwidth_top == 4e12);
+  CHECK(sharing("{base: h200, sm: null}").sms == 0);
+  CHECK(sharing("mi300x").sms == 0);
+  CHECK(sharing("null").sms == 0);
+}
+
+TEST_CASE("copies within the device and memsets are kernels where the hardware's SMs are known") {
+  const std::string items = R"(
+workload:
+  kernels:
+    - {copy: d2d, bytes: 1 GiB}
+    - {memset: zero, bytes: 1 GiB}
+    - {memset: small, bytes: 4 B}
+    - {copy: d2d, duration: 1 us}
+    - {copy: h2d, bytes: 1 GiB, duration: 1 ms}
+)";
+  const engine::Program known = build("hardware: h200" + items).program;
+  REQUIRE(known.footprints.size() == 3);
+  CHECK(known.footprints[0].blocks == 8 * 132);
+  CHECK(known.footprints[0].threads_per_block == 256);
+  CHECK(known.footprints[0].bytes == std::int64_t{2} << 30);
+  CHECK(known.footprints[1].bytes == std::int64_t{1} << 30);
+  CHECK(known.footprints[2].blocks == 1);
+  CHECK(known.ops[0].copy_engine == engine::CopyEngine::None);
+  CHECK(known.info[0].bytes == std::int64_t{1} << 30);
+  CHECK(known.ops[3].copy_engine == engine::CopyEngine::DeviceToDevice);
+  CHECK(known.info[3].footprint == engine::no_index);
+  CHECK(known.ops[4].copy_engine == engine::CopyEngine::HostToDevice);
+  CHECK(known.info[4].footprint == engine::no_index);
+  const engine::Program unknown = build("hardware: mi300x" + items).program;
+  CHECK(unknown.footprints.empty());
+  CHECK(unknown.ops[0].copy_engine == engine::CopyEngine::DeviceToDevice);
+}
+
+TEST_CASE("a copy within the device halves the bandwidth of a kernel beside it") {
+  const std::string items = R"(
+workload:
+  kernels:
+    - {kernel: a, duration: 1 ms, launch: 0 us, latency: 0 us, bytes: 4.25 GB, blocks: 264, threads: 256}
+    - {copy: d2d, duration: 1 ms, launch: 0 us, latency: 0 us, bytes: 2.125 GB, stream: other}
+)";
+  const auto wall = [&](const std::string& hardware) {
+    const auto built = build("hardware: " + hardware + items);
+    return in_seconds(engine::run(built.program, built.machine, 1).totals.wall);
+  };
+  // 8.5 GB at 4.25 TB/s, but for the end, when the copy's last blocks are alone.
+  CHECK(wall("{base: h200, launch: {gap: 0 us}}") == test::Approx(2e-3).epsilon(1e-2));
+  CHECK(wall("{base: h200, sm: null, launch: {gap: 0 us}}") == test::Approx(1e-3));
+}
+
+TEST_CASE("streams, synchronisations and peer copies go to the device that is said") {
+  const engine::Program program = build(R"(
+workload:
+  streams: {far: {device: 2}}
+  kernels:
+    - {kernel: a, duration: 10 us, launch: 1 us}
+    - {kernel: b, duration: 20 us, launch: 1 us, stream: far}
+    - {copy: peer, to: 2, bytes: 1 MiB, duration: 5 us, launch: 1 us}
+    - {synchronize: {device: 2}}
+    - {synchronize: device}
+)")
+                                      .program;
+  REQUIRE(program.streams.size() == 2);
+  CHECK(program.streams[0].device == 0);
+  CHECK(program.streams[1].device == 2);
+  CHECK(program.ops[2].copy_engine == engine::CopyEngine::Peer);
+  CHECK(program.ops[2].peer == 2);
+  CHECK(program.names[program.info[2].name] == "Memcpy PtoP");
+  const auto& instructions = program.threads[0].instructions;
+  CHECK(instructions[3].object == 2);
+  CHECK(instructions[4].object == 0);
+  // a from 1 to 11 us, the copy until 16; b on the other device from 2 to 22.
+  CHECK(engine::run(program, engine::Machine{}, 1).totals.wall == 22_us);
+}
+
+TEST_CASE("events in a CUDA graph release other streams while it runs, and hold it up") {
+  const BuiltProgram built = build(R"(
+workload:
+  kernels:
+    - {kernel: first, duration: 30 us, launch: 1 us, latency: 1 us, stream: other}
+    - {record: first, stream: other, launch: 0 us, latency: 0 us}
+    - cuda_graph: g
+      launch: 1 us
+      latency: 1 us
+      nodes:
+        - {kernel: a, duration: 10 us, id: a}
+        - {record: a, needs: [a]}
+        - {wait: first, id: w, needs: [a]}
+        - {kernel: b, duration: 10 us, needs: [w]}
+    - {kernel: c, duration: 5 us, launch: 1 us, latency: 1 us, stream: third, after: [a]}
+)");
+  engine::Timeline timeline;
+  engine::run(built.program, built.machine, 1, &timeline);
+  std::vector<std::pair<Picoseconds, Picoseconds>> times;
+  for (const engine::OpRecord& op : timeline.ops) times.emplace_back(op.start, op.end);
+  std::sort(times.begin(), times.end());
+  // first 1 to 31; a 2 to 12; c after a; b after first.
+  CHECK(times == std::vector<std::pair<Picoseconds, Picoseconds>>{
+                     {1_us, 31_us}, {2_us, 12_us}, {12_us, 17_us}, {31_us, 41_us}});
 }

@@ -50,6 +50,10 @@ std::vector<std::vector<Index>> edges(const Captured& c) {
 using Edges = std::vector<std::vector<Index>>;
 using Calls = std::vector<Call>;
 
+double in_seconds(Picoseconds time) {
+  return static_cast<double>(time.count()) / 1e12;
+}
+
 }  // namespace
 
 TEST_CASE("launches of one stream become one CUDA graph that is a chain") {
@@ -267,4 +271,50 @@ TEST_CASE("gaps that belong to a stream do not follow an op into the CUDA graph"
   for (const auto& node : c.program.graphs.back().nodes)
     CHECK(c.program.ops[node.op].gap_before == engine::gap_from_table);
   CHECK(c.program.ops.size() == 2);
+}
+
+TEST_CASE("a recorded fork and join runs its branches at once, sharing the device as the streams did") {
+  const auto wall = [](const std::string& what) {
+    const Scenario scenario = read_scenario_text(R"(
+hardware: {base: h200, launch: {gap: 0 us, graph_gap: 0 us, event_latency: 0 us, arrival_after_call: 0 us}}
+workload:
+  kernels:
+    - {kernel: before, duration: 100 us, launch: 0 us, latency: 0 us}
+    - {record: fork, launch: 0 us, latency: 0 us}
+    - {kernel: a, duration: 1 ms, launch: 0 us, latency: 0 us, )" +
+                                                     what + R"(}
+    - {kernel: b, duration: 1 ms, launch: 0 us, latency: 0 us, stream: other, after: [fork], )" +
+                                                     what + R"(}
+    - {record: join, stream: other, launch: 0 us, latency: 0 us}
+    - {kernel: after, duration: 100 us, launch: 0 us, latency: 0 us, after: [join]}
+)",
+                                                 "test.yaml");
+    const BuiltProgram built = build_program(scenario.variants[0]);
+    CaptureOptions free;
+    free.costs.call = free.costs.latency = [](std::int64_t) { return Picoseconds(0); };
+    const Captured c = capture(built.program, built.machine, free);
+    CHECK(edges(c) == Edges{{}, {0}, {0}, {1, 2}});
+    CHECK(c.program.footprints == built.program.footprints);
+    const double streams = in_seconds(engine::run(built.program, built.machine, 1).totals.wall);
+    const double graph = in_seconds(engine::run(c.program, built.machine, 1).totals.wall);
+    CHECK(graph == test::Approx(streams).epsilon(1e-3));
+    return graph;
+  };
+  // All of the memory's bandwidth each: 8.5 GB at 4.25 TB/s between two of 0.1 ms.
+  CHECK(wall("bytes: 4.25 GB, blocks: 528, threads: 256") == test::Approx(2.2e-3).epsilon(2e-3));
+  CHECK(wall("blocks: 66, threads: 1024, arithmetic: 1") == test::Approx(1.2e-3).epsilon(2e-3));
+  // One has no room beside the other.
+  CHECK(wall("blocks: 1056, threads: 256") == test::Approx(2.2e-3).epsilon(2e-3));
+}
+
+TEST_CASE("events of a CUDA graph that is taken apart become edges of the recording") {
+  const Captured c = captured(R"(
+    - {kernel: a, duration: 1 us, stream: s}
+    - {record: e, stream: s}
+    - {cuda_graph: g, stream: t, nodes: [{kernel: b, duration: 1 us}, {wait: e}, {kernel: c, duration: 1 us}, {record: f}]}
+    - {kernel: d, duration: 1 us, stream: s, after: [f]}
+)");
+  // a, b, c, record, d: the wait is an edge from a to c, and d stands behind a and the record.
+  CHECK(edges(c) == Edges{{}, {}, {0, 1}, {2}, {0, 3}});
+  CHECK(calls(c.program.threads[0]) == Calls{Call::LaunchGraph});
 }

@@ -30,7 +30,8 @@ TEST_CASE("a kernel item reads into the struct that says the same") {
 workload:
   kernels:
     - {kernel: gemm, duration: 3 us, repeat: 4, stream: compute, launch: 6 us, latency: 7 us, bytes: 256 MiB,
-       flops: 2 TFLOP, dtype: bf16, blocks: 132, programmatic: true, after: [ready]}
+       flops: 2 TFLOP, dtype: bf16, blocks: 132, threads: 256, registers: 40,
+       shared_memory: 48 KiB, arithmetic: 0.3, memory_hidden: true, programmatic: true, after: [ready]}
     - {record: ready}
 )");
   REQUIRE(scenario.variants.size() == 1);
@@ -46,6 +47,11 @@ workload:
   expected.flops = Flops(2e12);
   expected.dtype = "bf16";
   expected.blocks = 132;
+  expected.threads = 256;
+  expected.registers = 40;
+  expected.shared_memory = 48_KiB;
+  expected.arithmetic = 0.3;
+  expected.memory_hidden = true;
   expected.programmatic = true;
   expected.after = {"ready"};
   CHECK(item(scenario.variants[0], 0) == Item{expected});
@@ -223,4 +229,33 @@ expect:
   CHECK(e[7].value == Expectation::Value(std::string("compute")));
   CHECK(e[8].value == Expectation::Value(true));
   CHECK(e[9].value == Expectation::Value(std::monostate{}));
+}
+
+TEST_CASE("streams are on the devices that are said, peer copies go to one, events stand in CUDA graphs") {
+  const Scenario scenario = read(R"(
+workload:
+  streams: {far: {device: 1}, gone: {device: 2}}
+  kernels:
+    - {copy: peer, to: 1, bytes: 1 MiB, duration: 3 us}
+    - {synchronize: {device: 1}}
+    - cuda_graph: g
+      stream: far
+      nodes:
+        - {wait: go, id: w}
+        - {copy: peer, to: 0, duration: 1 us}
+        - {record: done, needs: [w]}
+    - {synchronize: {event: done}}
+variants:
+  one: {workload: {streams: {gone: null}}}
+)");
+  const Variant& v = scenario.variants[0];
+  CHECK(kernels(v).streams == std::vector<StreamPlace>{{"far", 1}});
+  const auto& copy = std::get<CopyItem>(item(v, 0).what);
+  CHECK(copy.direction == CopyDirection::Peer);
+  CHECK(copy.to == 1);
+  CHECK(std::get<SynchronizeItem>(item(v, 1).what).device == 1);
+  const auto& graph = std::get<CudaGraphItem>(item(v, 2).what);
+  CHECK(std::get<WaitItem>(graph.nodes[0].op).event == "go");
+  CHECK(std::get<RecordItem>(graph.nodes[2].op).event == "done");
+  CHECK(graph.nodes[2].needs == std::vector<std::size_t>{0});
 }
