@@ -40,9 +40,17 @@ std::int64_t gpu_ops(const engine::Program& program) {
     for (const engine::Instruction& i : thread.instructions) {
       if (i.call == engine::Call::Launch) ++ops;
       if (i.call == engine::Call::LaunchGraph)
-        ops += static_cast<std::int64_t>(program.graphs[i.object].nodes.size());
+        for (const engine::CudaGraph::Node& node : program.graphs[i.object].nodes)
+          if (node.kind == engine::CudaGraph::NodeKind::Op) ++ops;
     }
   return ops;
+}
+
+/// A recording is replayed on the device of one stream.
+bool is_on_one_device(const engine::Program& program) {
+  return std::all_of(program.streams.begin(), program.streams.end(), [&](const engine::Stream& stream) {
+    return stream.device == program.streams.front().device;
+  });
 }
 
 /// Looking for a steady step must not take much longer for programs with many ops than for small ones.
@@ -190,7 +198,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   if (!variant.steps && built.repeats)
     result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
 
-  if (options.one_cuda_graph && variant.cuda_graph == CudaGraphMode::None) {
+  if (options.one_cuda_graph && variant.cuda_graph == CudaGraphMode::None &&
+      is_on_one_device(built.program)) {
     Captured graphs = captured(built, hardware);
     if (graphs.graphs > 0 && host_launches(graphs.program) < host_launches(built.program)) try {
         report::VariantResult what_if;

@@ -289,6 +289,7 @@ class Capture {
       record.instruction.stream = *origin_;
       stretch.after.push_back(record);
     }
+    if (graph.nodes.empty()) return;  // CUDA graphs of nothing but waits for what is recorded here.
     graph.name = name(stretches_.size() == 1 ? std::string("captured step")
                                              : fmt::format("captured part {}", result_.graphs + 1));
     result_.nodes += static_cast<std::int64_t>(graph.nodes.size());
@@ -384,20 +385,24 @@ class Capture {
 
   void launch(const Stretch& stretch, engine::HostThread& out) {
     for (const auto& [instruction, shown] : stretch.before) out.add(instruction, shown);
-    const auto nodes = static_cast<std::int64_t>(result_.program.graphs[stretch.graph].nodes.size());
+    if (stretch.graph != no_index) replay(stretch.graph, out);
+    for (const auto& [instruction, shown] : stretch.after) out.add(instruction, shown);
+  }
+
+  void replay(Index graph, engine::HostThread& out) {
+    const auto nodes = static_cast<std::int64_t>(result_.program.graphs[graph].nodes.size());
     if (options_.costs.host_work > Picoseconds(0)) {
       Instruction work;
       work.duration = options_.costs.host_work;
       out.add(work, name("CUDA graph replay"));
     }
-    Instruction replay;
-    replay.call = Call::LaunchGraph;
-    replay.stream = *origin_;
-    replay.object = stretch.graph;
-    replay.duration = options_.costs.call(nodes);
-    replay.latency = options_.costs.latency(nodes);
-    out.add(replay);
-    for (const auto& [instruction, shown] : stretch.after) out.add(instruction, shown);
+    Instruction launch;
+    launch.call = Call::LaunchGraph;
+    launch.stream = *origin_;
+    launch.object = graph;
+    launch.duration = options_.costs.call(nodes);
+    launch.latency = options_.costs.latency(nodes);
+    out.add(launch);
   }
 
   Index name(const std::string& text) {

@@ -318,3 +318,13 @@ TEST_CASE("events of a CUDA graph that is taken apart become edges of the record
   CHECK(edges(c) == Edges{{}, {}, {0, 1}, {2}, {0, 3}});
   CHECK(calls(c.program.threads[0]) == Calls{Call::LaunchGraph});
 }
+
+TEST_CASE("a recording of nothing but waits for what is recorded in it leaves nothing to launch") {
+  const Captured c = captured(R"(
+    - {record: e}
+    - {cuda_graph: g, nodes: [{wait: e}]}
+    - {synchronize: device}
+)");
+  CHECK(calls(c.program.threads[0]) == Calls{Call::SynchronizeDevice});
+  CHECK(c.graphs == 0);
+}
