@@ -41,9 +41,6 @@ class Accounts {
     logs_[thread].add(start, end, state, needed_from(), signaller);
   }
 
-  /// Whether an op that starts at `at` ends an idle interval, so that its cause matters.
-  bool ends_idle(Picoseconds at) const { return at > busy_until_ ? running_ == 0 : open_ && at == open_at_; }
-
   /// An op starts. Not before any op reported earlier.
   void started(std::uint32_t stream, Picoseconds at, const StartCause& cause) {
     if (open_) {

@@ -5,14 +5,13 @@
 
 #include "sim/engine/check.hpp"
 #include "sim/engine/one_pass.hpp"
+#include "sim/engine/one_pass.inl"
+#include "sim/engine/one_pass_launches.inl"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/simulator_device.inl"
 #include "sim/engine/simulator_host.inl"
 #include "sim/engine/simulator_sharing.inl"
 #include "sim/engine/simulator_steady.inl"
-
-// What kernels of several streams share is found out by the general engine.
-#include "sim/engine/one_pass.inl"
 
 namespace gpusim::engine {
 
