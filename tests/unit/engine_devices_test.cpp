@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that share a device, several devices, CUDA graphs that meet events and copies.
+#include <random>
+
 #include "sim/engine/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/program_builder.hpp"
 #include "tests/support/random_program.hpp"
+#include "tests/support/sharing_run.hpp"
 #include "tests/support/timeline.hpp"
 
 namespace {
@@ -287,4 +290,42 @@ TEST_CASE("A steady step that shares the device equals the plain simulation of i
   const Totals difference = run_event_by_event(b.program, machine(), to).totals -
                             run_event_by_event(b.program, machine(), from).totals;
   CHECK(difference == add(Totals{}, steady.period, 1'000));
+}
+
+TEST_CASE("The engine runs kernels on a shared device as the rule says", "[engine][sharing]") {
+  std::mt19937_64 random(7);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  Machine m;
+  m.sharing = gpusim::test::h200();
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t count = 2 + below(3);
+    ProgramBuilder b(1, static_cast<int>(count));
+    std::vector<gpusim::test::Arrival> arrivals;
+    Picoseconds at{0};
+    for (std::int64_t i = 0; i < count; ++i) {
+      at += Picoseconds(below(100'000'000));
+      const gpusim::test::Arrival arrival{.footprint = {.blocks = 1 + below(600),
+                                                        .threads_per_block = 256 << below(3),
+                                                        .bytes = below(2) * below(1'000'000'000),
+                                                        .arithmetic = 0.01 * static_cast<double>(below(101))},
+                                          .alone = Picoseconds(1 + below(300'000'000)),
+                                          .at = at};
+      const Index op = b.op("k", arrival.alone);
+      b.program.info[op].footprint = static_cast<Index>(i);
+      b.program.footprints.push_back(arrival.footprint);
+      b.work(at - (arrivals.empty() ? Picoseconds(0) : arrivals.back().at));
+      b.launch(op, us(0), us(0), static_cast<std::uint16_t>(i));
+      arrivals.push_back(arrival);
+    }
+    SharedDevice device(m.sharing);
+    const auto expected = run_shared(device, arrivals);
+    const auto ops = run_ops(b, m);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      INFO("round " << round << ", kernel " << i);
+      REQUIRE(ops[i].start == expected[i].start);
+      REQUIRE(ops[i].end == expected[i].end);
+    }
+  }
 }
