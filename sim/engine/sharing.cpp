@@ -51,8 +51,8 @@ void SharedDevice::submit_beside(std::uint32_t name, const Footprint& footprint,
   kernels_.emplace_back(name, footprint, alone, limits_);
   if (now == next_) return;  // what is due makes room first
   const bool at_the_head = waiting_ + 1 == kernels_.size();
-  const bool starts =
-      at_the_head && (alone == Picoseconds(0) || best_group(kernels_.back().block) < group_count_);
+  if (at_the_head) find_room(kernels_.back().block);
+  const bool starts = at_the_head && (alone == Picoseconds(0) || best_group() < group_count_);
   if (starts) {
     progress(now);
     place(&changes);

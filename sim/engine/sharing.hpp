@@ -103,10 +103,10 @@ class SharedDevice {
   struct Kernel {
     std::uint32_t name;
     bool started = false;
-    bool packs = false;          ///< fills up the SMs that come free, one by one (a late kernel)
-    std::int32_t residents = 0;  ///< entries of groups_ that are this kernel's
-    double pool;                 ///< blocks not placed yet; fluid: that have not run yet
-    double rate = 0;             ///< blocks per ps that those placed get done
+    bool packs = false;       ///< fills up the SMs that come free, one by one (a late kernel)
+    std::int64_t placed = 0;  ///< blocks that are on the SMs
+    double pool;              ///< blocks not placed yet; fluid: that have not run yet
+    double rate = 0;          ///< blocks per ps that those placed get done
     Picoseconds alone;
     Footprint footprint;
     BlockModel block;
@@ -129,6 +129,8 @@ class SharedDevice {
     std::int32_t carveout =
         0;  ///< shared memory that its first kernel set aside; unless it is idle, no more is had
     std::int64_t load = 0;
+    std::int32_t fits = 0;  ///< blocks that fit on each SM of the kernel that find_room was asked for
+    bool settled = false;   ///< `full` of the residents stands, whatever the memory gives
     std::vector<Resident> residents;  ///< oldest first
   };
 
@@ -143,17 +145,19 @@ class SharedDevice {
 
   void clear_groups();
   std::int32_t room_on(const Group& group, const BlockModel& block) const;
-  std::size_t best_group(const BlockModel& block) const;
+  void find_room(const BlockModel& block);
+  std::size_t best_group() const;
   void place(std::vector<Change>* changes);
   void place_blocks(std::uint32_t k, std::size_t g);
   void mark_late();
   template <class Gone>
-  void remove_residents(Gone gone);
+  bool remove_residents(Gone gone);
   void merge_groups();
   void retire(std::vector<Change>& changes);
 
   bool consumes_pool(const Kernel& kernel) const { return kernel.block.fluid && kernel.pool > 0; }
   void update_rates();
+  double share_memory();
   void share_sm(Group& group, const double* memory_share) const;
   void progress(Picoseconds now);
   void update_next();
@@ -171,6 +175,8 @@ class SharedDevice {
   std::size_t waiting_ = 0;      ///< the first of kernels_ that still has blocks to place; all after it do
   std::vector<Group> groups_;    ///< those past group_count_ are kept for their memory
   std::size_t group_count_ = 0;
+  bool unmerged_ = false;  ///< groups_ may hold equal SMs: something came or went since merge_groups
+  bool stale_ = false;     ///< the rates are not those of groups_
   std::vector<std::uint32_t> renumbered_;  ///< of kernels_, when some have ended
 };
 

@@ -56,6 +56,7 @@ double SharingLimits::soft_cap(double asked) const {
 }
 
 double SharingLimits::beside(double served, double asked) const {
+  if (served == 0) return soft_cap(asked);  // what follows comes to, without the roots
   const double x = std::min(served / bandwidth_cap, nearly_all_bandwidth);
   return soft_cap(asked + x * bandwidth_cap / std::sqrt(1 - x * x)) - x * bandwidth_cap;
 }
@@ -119,14 +120,6 @@ BlockModel::BlockModel(const Footprint& footprint, Picoseconds duration, const S
   if (!memory) draw = bytes / block_count / time;
   fullest_draw = draw * fullest;
   lasting = !arithmetic && time > limits.long_block;
-}
-
-std::int32_t room(const SmResources& free, const SmResources& need) {
-  std::int32_t fits = free.blocks / need.blocks;
-  if (need.threads > 0) fits = std::min(fits, free.threads / need.threads);
-  if (need.registers > 0) fits = std::min(fits, free.registers / need.registers);
-  if (need.shared_memory > 0) fits = std::min(fits, free.shared_memory / need.shared_memory);
-  return fits;
 }
 
 }  // namespace gpusim::engine

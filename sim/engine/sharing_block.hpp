@@ -2,6 +2,7 @@
 // What follows from a kernel's footprint for one of its blocks, on a given machine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "sim/engine/footprint.hpp"
@@ -62,6 +63,12 @@ struct BlockModel {
 };
 
 /// How many more blocks fit into `free`.
-std::int32_t room(const SmResources& free, const SmResources& need);
+inline std::int32_t room(const SmResources& free, const SmResources& need) {
+  std::int32_t fits = free.blocks / need.blocks;
+  if (need.threads > 0) fits = std::min(fits, free.threads / need.threads);
+  if (need.registers > 0) fits = std::min(fits, free.registers / need.registers);
+  if (need.shared_memory > 0) fits = std::min(fits, free.shared_memory / need.shared_memory);
+  return fits;
+}
 
 }  // namespace gpusim::engine

@@ -73,7 +73,9 @@ void SharedDevice::clear_groups() {
   groups_.front().sms = limits_.sms;
   groups_.front().free = limits_.sm;
   groups_.front().load = 0;
+  groups_.front().settled = false;
   groups_.front().residents.clear();
+  stale_ = true;
 }
 
 /// Blocks of a kernel that still fit on each SM of the group.
@@ -83,12 +85,16 @@ std::int32_t SharedDevice::room_on(const Group& group, const BlockModel& block) 
   return room(free, block.need);
 }
 
-/// Where the next blocks go: where most of them fit, among equals to the fuller SMs.
-std::size_t SharedDevice::best_group(const BlockModel& block) const {
+void SharedDevice::find_room(const BlockModel& block) {
+  for (std::size_t g = 0; g < group_count_; ++g) groups_[g].fits = room_on(groups_[g], block);
+}
+
+/// Where the next blocks go: where most of them fit, among equals to the fuller SMs. After find_room.
+std::size_t SharedDevice::best_group() const {
   std::size_t best = group_count_;
   std::int32_t most = 0;
   for (std::size_t g = 0; g < group_count_; ++g) {
-    const std::int32_t fits = room_on(groups_[g], block);
+    const std::int32_t fits = groups_[g].fits;
     if (fits > most || (fits == most && fits > 0 && groups_[g].load > groups_[best].load)) {
       best = g;
       most = fits;
@@ -102,8 +108,9 @@ void SharedDevice::place(std::vector<Change>* changes) {
   for (; waiting_ < kernels_.size(); ++waiting_) {
     Kernel& kernel = kernels_[waiting_];
     if (kernel.alone == Picoseconds(0)) kernel.pool = 0;  // needs no room
+    if (kernel.pool > 0) find_room(kernel.block);
     while (kernel.pool > 0) {
-      const std::size_t g = best_group(kernel.block);
+      const std::size_t g = best_group();
       if (g == group_count_) break;
       place_blocks(static_cast<std::uint32_t>(waiting_), g);
       if (!kernel.started) changes->push_back({Change::Kind::Started, kernel.name});
@@ -122,8 +129,7 @@ void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
   Kernel& kernel = kernels_[k];
   const double left = std::ceil(kernel.pool - nearly_no_block);
   std::int32_t blocks = 1;
-  if (kernel.packs)
-    blocks = static_cast<std::int32_t>(std::min<double>(room_on(groups_[g], kernel.block), left));
+  if (kernel.packs) blocks = static_cast<std::int32_t>(std::min<double>(groups_[g].fits, left));
   const double reach = std::max(1.0, std::floor(left / blocks));
   if (reach < groups_[g].sms) {
     if (group_count_ == groups_.size()) groups_.emplace_back();
@@ -133,7 +139,10 @@ void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
     others.sms -= groups_[g].sms;
   }
   Group& group = groups_[g];
-  if (group.residents.empty()) group.carveout = kernel.block.carveout;
+  group.settled = false;
+  stale_ = unmerged_ = true;
+  const bool was_idle = group.residents.empty();
+  if (was_idle) group.carveout = kernel.block.carveout;
   add(group.free, kernel.block.need, -blocks);
   GPUSIM_ASSERT(blocks > 0 && group.sms > 0 && group.free.threads >= 0 && group.free.registers >= 0 &&
                 group.free.shared_memory >= 0 && group.free.blocks >= 0);
@@ -147,6 +156,8 @@ void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
   } else {
     group.residents.push_back(resident);
   }
+  group.fits = was_idle ? room_on(group, kernel.block) : group.fits - blocks;
+  kernel.placed += std::int64_t{group.sms} * blocks;
   kernel.pool = std::max(0.0, kernel.pool - static_cast<double>(group.sms) * blocks);
 }
 
@@ -163,27 +174,39 @@ void SharedDevice::mark_late() {
   }
 }
 
-/// gone(i, resident): whether the i-th oldest resident of an SM leaves.
+/// gone(i, resident): whether the i-th oldest resident of an SM leaves. Whether any did.
 template <class Gone>
-void SharedDevice::remove_residents(Gone gone) {
+bool SharedDevice::remove_residents(Gone gone) {
+  bool any = false;
   for (std::size_t g = 0; g < group_count_; ++g) {
     Group& group = groups_[g];
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < group.residents.size(); ++i) {
-      const Resident r = group.residents[i];
+    const std::size_t count = group.residents.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      Resident& r = group.residents[i];
       if (gone(i, r)) {
         const BlockModel& block = kernels_[r.kernel].block;
         add(group.free, block.need, r.blocks);
         group.load -= r.blocks * block.load;
+        kernels_[r.kernel].placed -= std::int64_t{group.sms} * r.blocks;
       } else {
-        group.residents[kept++] = r;
+        if (kept != i) group.residents[kept] = r;
+        ++kept;
       }
     }
+    if (kept == count) continue;
     group.residents.resize(kept);
+    group.settled = false;
+    any = true;
   }
+  if (any) stale_ = unmerged_ = true;
+  return any;
 }
 
+/// SMs of equal content become one group. Those that differ go on differing until something comes or goes.
 void SharedDevice::merge_groups() {
+  if (!unmerged_) return;
+  unmerged_ = false;
   const auto equal = [](const Group& a, const Group& b) {
     if (a.residents.size() != b.residents.size()) return false;
     if (!a.residents.empty() && a.carveout != b.carveout) return false;
@@ -204,6 +227,7 @@ void SharedDevice::merge_groups() {
       ++kept;
     }
   }
+  if (kept != group_count_) stale_ = true;  // a sum over groups is rounded in another way
   group_count_ = kept;
 }
 
@@ -213,15 +237,15 @@ void SharedDevice::retire(std::vector<Change>& changes) {
     return r.done >= 1 - rounding && !consumes_pool(kernels_[r.kernel]);
   });
   merge_groups();
-  for (std::size_t k = 0; k < kernels_.size(); ++k) kernels_[k].residents = 0;
-  for (std::size_t g = 0; g < group_count_; ++g)
-    for (const Resident& r : groups_[g].residents) ++kernels_[r.kernel].residents;
+  const auto ended = [](const Kernel& kernel) { return kernel.placed == 0; };
+  const auto not_placed = kernels_.begin() + static_cast<std::ptrdiff_t>(waiting_);
+  if (std::none_of(kernels_.begin(), not_placed, ended)) return;
 
   renumbered_.resize(kernels_.size());
   const std::size_t placed = waiting_;
   std::size_t kept = 0;
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    if (k < placed && kernels_[k].residents == 0) {
+    if (k < placed && ended(kernels_[k])) {
       changes.push_back({Change::Kind::Ended, kernels_[k].name});
       --waiting_;
       continue;
@@ -230,7 +254,6 @@ void SharedDevice::retire(std::vector<Change>& changes) {
     if (kept != k) kernels_[kept] = kernels_[k];
     ++kept;
   }
-  if (kept == kernels_.size()) return;
   kernels_.erase(kernels_.begin() + static_cast<std::ptrdiff_t>(kept), kernels_.end());
   for (std::size_t g = 0; g < group_count_; ++g)
     for (Resident& r : groups_[g].residents) r.kernel = renumbered_[r.kernel];
@@ -238,43 +261,63 @@ void SharedDevice::retire(std::vector<Change>& changes) {
 
 // ---- how fast it goes on ----
 
-/// Shares the SMs' issue slots and the memory. What the memory gives decides how many issue slots are asked
-/// for, so the memory is shared out twice, at first as if every kernel got what it gets alone.
+/// What is on the SMs decides how fast it goes on, not how far it has come.
 void SharedDevice::update_rates() {
-  double memory_share = 1;  // of what a kernel asks for: the same for all
+  if (!stale_) return;
+  stale_ = false;
+  const double memory_share = share_memory();
+  for (Kernel& kernel : kernels_) kernel.rate = 0;
+  for (std::size_t g = 0; g < group_count_; ++g) {
+    const Group& group = groups_[g];
+    for (Resident& r : groups_[g].residents) {
+      Kernel& kernel = kernels_[r.kernel];
+      r.rate = r.full * (kernel.block.memory ? memory_share : 1.0) / kernel.block.time;
+      kernel.rate += static_cast<double>(std::int64_t{group.sms} * r.blocks) * r.rate;
+    }
+  }
+}
+
+/// Shares the SMs' issue slots and the memory; returns the share that a kernel gets of what it asks of the
+/// memory, the same for all. That decides how many issue slots are asked for, so the memory is shared out
+/// twice, at first as if every kernel got what it gets alone; once if that makes no difference to any SM.
+double SharedDevice::share_memory() {
+  double memory_share = 1;
   for (int pass = 0; pass < 2; ++pass) {
+    bool settled = true;
     double asked = 0;
     double served_first = 0;  // traffic that hides behind other work, and that of kernels bound by arithmetic
     for (std::size_t g = 0; g < group_count_; ++g) {
-      share_sm(groups_[g], pass == 0 ? nullptr : &memory_share);
-      for (const Resident& r : groups_[g].residents) {
+      Group& group = groups_[g];
+      if (!group.settled) share_sm(group, pass == 0 ? nullptr : &memory_share);
+      settled = settled && group.settled;
+      for (const Resident& r : group.residents) {
         const BlockModel& block = kernels_[r.kernel].block;
-        const double draw = static_cast<double>(groups_[g].sms) * r.blocks * block.draw * r.full;
+        const double draw = static_cast<double>(std::int64_t{group.sms} * r.blocks) * block.draw * r.full;
         (block.memory ? asked : served_first) += draw;
       }
     }
     if (asked == 0) break;
     memory_share = std::min(limits_.beside(served_first, asked) / asked, 1.0);
+    if (settled) break;
   }
-  for (Kernel& kernel : kernels_) kernel.rate = 0;
-  for (std::size_t g = 0; g < group_count_; ++g) {
-    for (Resident& r : groups_[g].residents) {
-      Kernel& kernel = kernels_[r.kernel];
-      r.rate = r.full * (kernel.block.memory ? memory_share : 1.0) / kernel.block.time;
-      kernel.rate += static_cast<double>(groups_[g].sms) * r.blocks * r.rate;
-    }
-  }
+  return memory_share;
 }
 
 /// On one SM: issue slots to the oldest first; then at most so much traffic as an SM can ask for, or as the
 /// greediest kernel on it asks for when it is alone. memory_share: null for what each gets alone.
 void SharedDevice::share_sm(Group& group, const double* memory_share) const {
   double slots = 1;
+  double least_slots = 1;  // if the memory gave all that is asked of it
   double asked = 0;
   double most = limits_.bandwidth_per_sm;
+  bool all_fit = true;        // even then
+  bool feels_memory = false;  // less memory makes room for others
   for (Resident& r : group.residents) {
     const BlockModel& block = kernels_[r.kernel].block;
     double ask = r.blocks * block.issue;
+    all_fit = all_fit && ask <= least_slots;
+    least_slots -= ask;
+    feels_memory = feels_memory || (block.memory && block.issue > 0);
     if (block.memory) ask *= memory_share != nullptr ? *memory_share : block.memory_alone;
     r.full = ask <= slots ? 1 : slots / ask;
     slots = ask <= slots ? slots - ask : 0;
@@ -282,6 +325,7 @@ void SharedDevice::share_sm(Group& group, const double* memory_share) const {
     asked += r.blocks * block.draw * r.full;
     most = std::max(most, block.fullest_draw);
   }
+  group.settled = all_fit || !feels_memory;
   if (limits_.bandwidth_per_sm == 0 || asked <= most) return;
   for (Resident& r : group.residents)
     if (kernels_[r.kernel].block.memory) r.full *= most / asked;
