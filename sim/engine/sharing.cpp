@@ -60,8 +60,7 @@ void SharedDevice::submit_beside(std::uint32_t name, const Footprint& footprint,
     mark_late();
     if (!derived) return;  // nothing goes on at another rate
   }
-  update_rates();
-  update_next();
+  update();
 }
 
 /// Several kernels, and `now` is next_.
@@ -70,8 +69,7 @@ void SharedDevice::change(Picoseconds now, std::vector<Change>& changes) {
     change_apart(now, changes);
     return;
   }
-  progress(now);
-  retire(changes);
+  retire(now, changes);
   if (kernels_.empty()) {
     mode_ = Mode::Idle;
     next_ = Picoseconds::max();
@@ -83,8 +81,7 @@ void SharedDevice::change(Picoseconds now, std::vector<Change>& changes) {
     submit(kernel.name, kernel.footprint, kernel.alone, now, changes);
   } else {
     place(&changes);
-    update_rates();
-    update_next();
+    update();
   }
 }
 

@@ -103,6 +103,7 @@ class SharedDevice {
   struct Kernel {
     std::uint32_t name;
     bool started = false;
+    bool drained = false;     ///< its pool goes down until now, so the blocks placed stay as they are
     bool packs = false;       ///< fills up the SMs that come free, one by one (a late kernel)
     std::int64_t placed = 0;  ///< blocks that are on the SMs
     double pool;              ///< blocks not placed yet; fluid: that have not run yet
@@ -153,14 +154,14 @@ class SharedDevice {
   template <class Gone>
   bool remove_residents(Gone gone);
   void merge_groups();
-  void retire(std::vector<Change>& changes);
+  void retire(Picoseconds now, std::vector<Change>& changes);
 
   bool consumes_pool(const Kernel& kernel) const { return kernel.block.fluid && kernel.pool > 0; }
-  void update_rates();
+  void update();
   double share_memory();
   void share_sm(Group& group, const double* memory_share) const;
+  double drain_pools(Picoseconds now);
   void progress(Picoseconds now);
-  void update_next();
   Picoseconds after(double picoseconds) const;
 
   SharingLimits limits_;
@@ -175,8 +176,9 @@ class SharedDevice {
   std::size_t waiting_ = 0;      ///< the first of kernels_ that still has blocks to place; all after it do
   std::vector<Group> groups_;    ///< those past group_count_ are kept for their memory
   std::size_t group_count_ = 0;
-  bool unmerged_ = false;  ///< groups_ may hold equal SMs: something came or went since merge_groups
-  bool stale_ = false;     ///< the rates are not those of groups_
+  bool unmerged_ = false;    ///< groups_ may hold equal SMs: something came or went since merge_groups
+  bool stale_ = false;       ///< so may `full` and memory_share_ be: something came, went or was merged
+  double memory_share_ = 1;  ///< what a kernel bound by memory gets of what it asks for, the same for all
   std::vector<std::uint32_t> renumbered_;  ///< of kernels_, when some have ended
 };
 

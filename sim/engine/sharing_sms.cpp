@@ -208,7 +208,7 @@ void SharedDevice::merge_groups() {
   if (!unmerged_) return;
   unmerged_ = false;
   const auto equal = [](const Group& a, const Group& b) {
-    if (a.residents.size() != b.residents.size()) return false;
+    if (a.load != b.load || a.residents.size() != b.residents.size()) return false;
     if (!a.residents.empty() && a.carveout != b.carveout) return false;
     return std::equal(a.residents.begin(), a.residents.end(), b.residents.begin(),
                       [](const Resident& r, const Resident& s) {
@@ -231,10 +231,13 @@ void SharedDevice::merge_groups() {
   group_count_ = kept;
 }
 
-/// Takes away the blocks that are done and the kernels that have none left.
-void SharedDevice::retire(std::vector<Change>& changes) {
-  remove_residents([this](std::size_t, const Resident& r) {
-    return r.done >= 1 - rounding && !consumes_pool(kernels_[r.kernel]);
+/// Goes on to `now`; takes away the blocks that are done and the kernels that have none left.
+void SharedDevice::retire(Picoseconds now, std::vector<Change>& changes) {
+  const double elapsed = drain_pools(now);
+  remove_residents([&](std::size_t, Resident& r) {
+    const Kernel& kernel = kernels_[r.kernel];
+    if (!kernel.drained) r.done += r.rate * elapsed;
+    return r.done >= 1 - rounding && !consumes_pool(kernel);
   });
   merge_groups();
   const auto ended = [](const Kernel& kernel) { return kernel.placed == 0; };
@@ -261,20 +264,29 @@ void SharedDevice::retire(std::vector<Change>& changes) {
 
 // ---- how fast it goes on ----
 
-/// What is on the SMs decides how fast it goes on, not how far it has come.
-void SharedDevice::update_rates() {
-  if (!stale_) return;
+/// The rates and next_: the next end of a block that is not replaced by one of the same kernel, or of a pool.
+void SharedDevice::update() {
+  // What is on the SMs decides how fast it goes on, not how far it has come.
+  if (stale_) memory_share_ = share_memory();
   stale_ = false;
-  const double memory_share = share_memory();
   for (Kernel& kernel : kernels_) kernel.rate = 0;
+  double first = std::numeric_limits<double>::infinity();
   for (std::size_t g = 0; g < group_count_; ++g) {
-    const Group& group = groups_[g];
+    const std::int64_t sms = groups_[g].sms;
     for (Resident& r : groups_[g].residents) {
       Kernel& kernel = kernels_[r.kernel];
-      r.rate = r.full * (kernel.block.memory ? memory_share : 1.0) / kernel.block.time;
-      kernel.rate += static_cast<double>(std::int64_t{group.sms} * r.blocks) * r.rate;
+      r.rate = r.full * (kernel.block.memory ? memory_share_ : 1.0) / kernel.block.time;
+      kernel.rate += static_cast<double>(sms * r.blocks) * r.rate;
+      if (r.rate > 0 && !consumes_pool(kernel)) first = std::min(first, (1 - r.done) / r.rate);
     }
   }
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    const Kernel& kernel = kernels_[k];
+    if (kernel.rate > 0 && consumes_pool(kernel)) first = std::min(first, kernel.pool / kernel.rate);
+    if (k < waiting_ && kernel.alone == Picoseconds(0)) first = 0;  // has started, and ends at once
+  }
+  next_ = after(first);
+  GPUSIM_ASSERT(next_ != Picoseconds::max());  // the oldest block of an SM always gets its issue slots
 }
 
 /// Shares the SMs' issue slots and the memory; returns the share that a kernel gets of what it asks of the
@@ -331,34 +343,25 @@ void SharedDevice::share_sm(Group& group, const double* memory_share) const {
     if (kernels_[r.kernel].block.memory) r.full *= most / asked;
 }
 
-void SharedDevice::progress(Picoseconds now) {
+/// The pools as of `now`; marks the kernels that had one until now. Returns the ps since the last time.
+double SharedDevice::drain_pools(Picoseconds now) {
   GPUSIM_ASSERT(now >= since_);
-  if (now == since_) return;
   const double elapsed = static_cast<double>((now - since_).count());
   since_ = now;
-  for (std::size_t g = 0; g < group_count_; ++g)
-    for (Resident& r : groups_[g].residents)
-      if (!consumes_pool(kernels_[r.kernel])) r.done += r.rate * elapsed;
   for (Kernel& kernel : kernels_) {
-    if (!consumes_pool(kernel)) continue;
+    kernel.drained = consumes_pool(kernel);
+    if (!kernel.drained) continue;
     kernel.pool -= kernel.rate * elapsed;
     if (kernel.pool < nearly_no_block) kernel.pool = 0;
   }
+  return elapsed;
 }
 
-/// Shared: the next end of a block that is not replaced by one of the same kernel, or of a pool.
-void SharedDevice::update_next() {
-  double first = std::numeric_limits<double>::infinity();
+void SharedDevice::progress(Picoseconds now) {
+  const double elapsed = drain_pools(now);
   for (std::size_t g = 0; g < group_count_; ++g)
-    for (const Resident& r : groups_[g].residents)
-      if (r.rate > 0 && !consumes_pool(kernels_[r.kernel])) first = std::min(first, (1 - r.done) / r.rate);
-  for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    const Kernel& kernel = kernels_[k];
-    if (kernel.rate > 0 && consumes_pool(kernel)) first = std::min(first, kernel.pool / kernel.rate);
-    if (k < waiting_ && kernel.alone == Picoseconds(0)) first = 0;  // has started, and ends at once
-  }
-  next_ = after(first);
-  GPUSIM_ASSERT(next_ != Picoseconds::max());  // the oldest block of an SM always gets its issue slots
+    for (Resident& r : groups_[g].residents)
+      if (!kernels_[r.kernel].drained) r.done += r.rate * elapsed;
 }
 
 /// since_ + a time, rounded up to a picosecond: a block is done when the clock stops for it.
