@@ -15,6 +15,13 @@ namespace {
 constexpr double rounding = 1e-9;         // of a block's time
 constexpr double nearly_no_block = 1e-6;  // of a pool
 
+/// std::ceil, which is a call of the library where the processor may be an old one; at most 2^62.
+std::int64_t ceiling(double x) {
+  const double bounded = std::min(x, 0x1p62);
+  const auto whole = static_cast<std::int64_t>(bounded);  // towards 0
+  return static_cast<double>(whole) < bounded ? whole + 1 : whole;
+}
+
 void add(SmResources& sum, const SmResources& need, std::int32_t times) {
   sum.threads += times * need.threads;
   sum.registers += times * need.registers;
@@ -127,10 +134,10 @@ void SharedDevice::place(std::vector<Change>* changes) {
 /// left.
 void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
   Kernel& kernel = kernels_[k];
-  const double left = std::ceil(kernel.pool - nearly_no_block);
+  const std::int64_t left = std::max<std::int64_t>(ceiling(kernel.pool - nearly_no_block), 1);
   std::int32_t blocks = 1;
-  if (kernel.packs) blocks = static_cast<std::int32_t>(std::min<double>(groups_[g].fits, left));
-  const double reach = std::max(1.0, std::floor(left / blocks));
+  if (kernel.packs) blocks = static_cast<std::int32_t>(std::min<std::int64_t>(groups_[g].fits, left));
+  const std::int64_t reach = left / blocks;
   if (reach < groups_[g].sms) {
     if (group_count_ == groups_.size()) groups_.emplace_back();
     Group& others = groups_[group_count_++];
@@ -368,7 +375,7 @@ void SharedDevice::progress(Picoseconds now) {
 Picoseconds SharedDevice::after(double picoseconds) const {
   const double most = static_cast<double>((Picoseconds::max() - since_).count());
   if (!(picoseconds < most / 2)) return Picoseconds::max();
-  return since_ + Picoseconds(static_cast<std::int64_t>(std::ceil(std::max(picoseconds, 0.0))));
+  return since_ + Picoseconds(ceiling(std::max(picoseconds, 0.0)));
 }
 
 }  // namespace gpusim::engine
