@@ -43,6 +43,7 @@ struct RunArguments {
   std::optional<std::int64_t> seed;
   std::string format = "text";
   std::string trace;
+  bool critical_path = false;
 };
 
 std::string with_newline(std::string text) {
@@ -75,6 +76,7 @@ class Command {
     for (const Scenario& scenario : scenarios) runs += scenario.variants.size();
     RunOptions run_options = simulation_options();
     run_options.timeline = !arguments.trace.empty();
+    run_options.critical_path = arguments.critical_path;
 
     TraceStore traces;
     std::vector<report::ScenarioReport> reports;
@@ -333,6 +335,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->required();
   add_scenario_options(*run_app, run);
   run_app->add_option("--format", run.format, "text, json or csv")->check(formats)->type_name("FORMAT");
+  run_app->add_flag("--critical-path", run.critical_path,
+                    "Report what the isolated run waited for, moment by moment");
   run_app->add_option("--trace", run.trace, "Write the timeline as a Chrome trace")->type_name("OUT.json");
 
   RunArguments test;

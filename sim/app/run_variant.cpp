@@ -11,6 +11,7 @@
 #include "sim/app/expectations.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
+#include "sim/critical_path/critical_path.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/report/metrics.hpp"
@@ -185,16 +186,25 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
 
   std::optional<engine::Timeline> timeline;
   const std::int64_t steps = variant.steps.value_or(1);
-  if (options.timeline) {
+  if (options.timeline || options.critical_path) {
     const std::int64_t ops = gpu_ops(built.program);
-    if (ops > timeline_ops_max / steps)
+    const std::int64_t most = options.critical_path ? critical_path_ops_max : timeline_ops_max;
+    if (ops > most / steps)
       throw ConfigError("steps",
-                        fmt::format("a timeline of {} steps has more than {} GPU ops (timeline_ops_max)",
-                                    steps, timeline_ops_max),
+                        fmt::format("{} of {} steps has more than {} GPU ops ({})",
+                                    options.critical_path ? "the critical path" : "a timeline", steps, most,
+                                    options.critical_path ? "critical_path_ops_max" : "timeline_ops_max"),
                         "ask for fewer steps with --steps");
     timeline.emplace();
   }
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
+  if (options.critical_path) {
+    const CriticalPath path = critical_path(built.program, built.machine, *timeline);
+    result.critical_path = report::summarize_path(
+        built.program, *timeline, path, counterfactuals(built.program, built.machine, *timeline, path),
+        steps * std::max<std::int64_t>(built.steps_per_program, 1));
+    if (!options.timeline) timeline.reset();
+  }
   if (!variant.steps && built.repeats)
     result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
 

@@ -28,6 +28,7 @@ class TraceStore {
 
 struct RunOptions {
   bool timeline = false;       ///< Keep the timeline of the isolated run.
+  bool critical_path = false;  ///< Explain the isolated run moment by moment.
   bool one_cuda_graph = true;  ///< Also find out what CUDA graphs would change, for the advice.
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
@@ -35,6 +36,8 @@ struct RunOptions {
 
 /// The most GPU ops that a timeline may hold.
 inline constexpr std::int64_t timeline_ops_max = 20'000'000;
+/// The most GPU ops whose critical path is looked for: it takes about 600 bytes for each.
+inline constexpr std::int64_t critical_path_ops_max = 5'000'000;
 
 /// Throws ConfigError (nothing can be built), TraceError, and engine::DeadlockError.
 report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options = {});

@@ -63,7 +63,8 @@ struct CriticalPath {
   /// How much later an op could end, all else as it was, without lengthening the run: by index into
   /// Timeline::ops. 0 on the path.
   std::vector<Picoseconds> op_slack;
-  /// The same of calls, by call number.
+  /// The same of calls, by call number. A launch can be on the path and have some: if only its op waits for
+  /// it.
   std::vector<Picoseconds> call_slack;
   /// The longest path with the weights of one resource set to 0, by InfinitelyFast. The order in which ops
   /// meet at copy engines, shared streams and shared devices is kept, so it is the makespan only where that

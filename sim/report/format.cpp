@@ -191,6 +191,17 @@ std::string kernel_label(std::string_view name) {
   return out.empty() ? std::string(name) : out;
 }
 
+std::string left(std::string_view text, std::size_t width) {
+  std::string out(text);
+  for (std::size_t n = width_of(text); n < width; ++n) out += ' ';
+  return out;
+}
+
+std::string right(std::string_view text, std::size_t width) {
+  const std::size_t used = width_of(text);
+  return std::string(used < width ? width - used : 0, ' ').append(text);
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());

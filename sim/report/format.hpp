@@ -39,6 +39,9 @@ std::string kernel_label(std::string_view name);
 /// `text` in at most `width` columns, the middle replaced by "..": both ends of a kernel's name tell
 /// something.
 std::string shorten(std::string_view text, std::size_t width);
+/// `text` in `width` columns, spaces after or before it. Longer text stays as it is.
+std::string left(std::string_view text, std::size_t width);
+std::string right(std::string_view text, std::size_t width);
 /// One line: control characters, which could steer the terminal, become '?'.
 std::string printable(std::string_view text);
 /// Broken at spaces into lines of at most `width` columns. A number stays with its unit; words longer than a

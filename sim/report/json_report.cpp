@@ -170,6 +170,68 @@ void write_strings(JsonText& json, std::string_view key, const std::vector<std::
   json.close(']');
 }
 
+void write_subject(JsonText& json, const PathSubject& subject) {
+  json.member("action", subject.action);
+  json.member("name", subject.name);
+}
+
+void write_critical_path(JsonText& json, const PathSummary& path) {
+  json.key("critical_path");
+  json.open('{');
+  json.member("makespan_us", path.makespan);
+  json.member("steps", path.steps);
+  json.key("by_resource_us");
+  json.open('{');
+  for (std::size_t i = 0; i < path_resource_count; ++i)
+    json.member(gpusim::name(static_cast<PathResource>(i)), path.by_resource[i]);
+  json.close('}');
+  json.member("unexplained_us", path.unexplained);
+  json.key("items");
+  json.open('[');
+  for (std::size_t i = 0; i < path.items.size() && i < kernels_listed; ++i) {
+    const PathSummary::Item& item = path.items[i];
+    json.open('{');
+    write_subject(json, item.subject);
+    json.member("resource", std::string(gpusim::name(item.resource)));
+    json.member("time_us", item.time);
+    json.member("count", item.count);
+    json.close('}');
+  }
+  json.close(']');
+  json.key("longest_stretches");
+  json.open('[');
+  for (const PathSummary::Stretch& stretch : path.longest) {
+    json.open('{');
+    json.member("from_us", stretch.from);
+    json.member("to_us", stretch.to);
+    json.member("resource", std::string(gpusim::name(stretch.resource)));
+    write_subject(json, stretch.subject);
+    json.member("pieces", stretch.pieces);
+    json.close('}');
+  }
+  json.close(']');
+  json.key("slack");
+  json.open('{');
+  json.member("ops", path.ops);
+  json.member("ops_with_slack", path.ops_with_slack);
+  json.member("run_time_with_slack_us", path.time_with_slack);
+  json.member("sum_us", path.slack_sum);
+  json.member("median_us", path.slack_median);
+  json.close('}');
+  json.key("infinitely_fast");
+  json.open('{');
+  for (const Counterfactual& c : path.infinitely_fast) {
+    json.key(gpusim::name(c.what));
+    json.open('{');
+    json.member("makespan_us", c.makespan ? Value(*c.makespan) : Value());
+    json.member("speedup", share_or_unknown(c.speedup(path.makespan)));
+    json.member("order_kept_us", c.order_kept);
+    json.close('}');
+  }
+  json.close('}');
+  json.close('}');
+}
+
 void write_run(JsonText& json, const VariantResult& result) {
   const KernelRanking ranking = rank_kernels(result);
   json.open('{');
@@ -199,6 +261,7 @@ void write_run(JsonText& json, const VariantResult& result) {
     json.raw("null");
   }
   write_kernels(json, ranking);
+  if (result.critical_path) write_critical_path(json, *result.critical_path);
   write_strings(json, "notes", result.notes);
   json.close('}');
 }

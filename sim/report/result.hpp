@@ -12,6 +12,7 @@
 #include "models/units/quantity.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/engine/result.hpp"
+#include "sim/report/path_summary.hpp"
 
 namespace gpusim::report {
 
@@ -55,6 +56,7 @@ struct VariantResult {
   /// Where they begin: instructions of the first host thread. Empty where not known.
   std::vector<engine::Index> step_starts;
   std::optional<engine::Timeline> timeline;  ///< Of `isolated`.
+  std::optional<PathSummary> critical_path;  ///< Of `isolated`; only if asked for.
 
   Device device;
   std::optional<Flops> model_flops;  ///< Of one step of the user; without recomputation.

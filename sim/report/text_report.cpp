@@ -27,17 +27,6 @@ double ratio(Picoseconds a, Picoseconds b) {
   return b.count() ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0.0;
 }
 
-std::string left(std::string_view text, std::size_t width) {
-  std::string out(text);
-  for (std::size_t n = width_of(text); n < width; ++n) out += ' ';
-  return out;
-}
-
-std::string right(std::string_view text, std::size_t width) {
-  const std::size_t used = width_of(text);
-  return std::string(used < width ? width - used : 0, ' ').append(text);
-}
-
 /// One variant with its figures at hand.
 struct Column {
   const VariantResult* result = nullptr;
@@ -412,6 +401,10 @@ std::string to_text(const ScenarioReport& report) {
   for (std::size_t i = 1; i < all.size(); ++i)
     if (!same_kernels(all[i].ranking, all.front().ranking)) write_kernels(out, all[i], true);
   for (const Column& column : all) write_trace(out, column, several);
+  for (const Column& column : all)
+    if (column.result->critical_path)
+      out += path_text(*column.result->critical_path,
+                       several ? "critical path of " + column.m.variant : std::string("critical path"));
 
   std::vector<std::pair<std::string, std::string>> notes;  // text, variants it holds for
   const auto add_note = [&](const std::string& text, const std::string& variant) {

@@ -203,6 +203,27 @@ TEST_CASE("--trace writes one Chrome trace per run") {
   CHECK(summary["busy_us"] == 900.0);
 }
 
+TEST_CASE("--critical-path explains the isolated run of each variant") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", small);
+  const Result text = run_gpusim(folder, "run --critical-path " + file);
+  CHECK(text.exit_code == 0);
+  CHECK_THAT(text.out, ContainsSubstring("critical path of eager"));
+  CHECK_THAT(text.out, ContainsSubstring("if the host were infinitely fast:      900.00 us    2.00x"));
+  const Result r = run_gpusim(folder, "run --critical-path --format json " + file);
+  REQUIRE(r.exit_code == 0);
+  const auto runs = nlohmann::json::parse(r.out)["scenarios"][0]["runs"];
+  CHECK(runs[0]["critical_path"]["by_resource_us"]["host"] == 1800.0);
+  CHECK(runs[0]["critical_path"]["by_resource_us"]["kernel"] == 3.0);
+  CHECK(runs[1]["critical_path"]["by_resource_us"]["kernel"] == 900.0);
+  CHECK(run_gpusim(folder, "run --format json " + file).out.find("critical_path") == std::string::npos);
+
+  const Result many = run_gpusim(folder, "run --critical-path --steps 1000000 " + file);
+  CHECK(many.exit_code == 2);
+  CHECK_THAT(many.err, ContainsSubstring("critical_path_ops_max"));
+  CHECK_THAT(many.err, ContainsSubstring("hint: ask for fewer steps"));
+}
+
 TEST_CASE("list names hardware and hosts") {
   const Folder folder;
   const Result r = run_gpusim(folder, "list hardware");
