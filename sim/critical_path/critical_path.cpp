@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
-#include <boost/graph/topological_sort.hpp>
+#include <boost/graph/depth_first_search.hpp>
 #include <limits>
 #include <utility>
 
@@ -22,6 +22,7 @@ struct Edge {
   Picoseconds weight{0};
   Moment unless_by = no_moment;
   Rule rule = Rule::Order;
+  bool circular = false;
 };
 
 /// From each moment to those before it.
@@ -41,11 +42,26 @@ Graph graph_of(const Dependencies& dependencies) {
                static_cast<std::uint32_t>(dependencies.size()));
 }
 
-/// Every moment after all that it depends on. Throws boost::not_a_dag.
-std::vector<Moment> order_of(const Graph& graph) {
+/// Takes the moments down as they are finished: every one after all that it depends on. A dependency that
+/// would close a circle is none.
+class OrderVisitor : public boost::default_dfs_visitor {
+ public:
+  OrderVisitor(std::vector<Moment>& order, std::vector<Graph::edge_descriptor>& circular)
+      : order_(order), circular_(circular) {}
+  void finish_vertex(Moment moment, const Graph&) { order_.push_back(moment); }
+  void back_edge(Graph::edge_descriptor edge, const Graph&) { circular_.push_back(edge); }
+
+ private:
+  std::vector<Moment>& order_;
+  std::vector<Graph::edge_descriptor>& circular_;
+};
+
+std::vector<Moment> order_of(Graph& graph) {
   std::vector<Moment> order;
+  std::vector<Graph::edge_descriptor> circular;
   order.reserve(boost::num_vertices(graph));
-  boost::topological_sort(graph, std::back_inserter(order));
+  boost::depth_first_search(graph, boost::visitor(OrderVisitor(order, circular)));
+  for (const Graph::edge_descriptor edge : circular) graph[edge].circular = true;
   return order;
 }
 
@@ -89,6 +105,7 @@ class Analysis {
       what(static_cast<Moment>(boost::target(*edge, graph_)), graph_[*edge]);
   }
   bool is_broken(Moment moment, Moment before, const Edge& edge) const {
+    if (edge.circular) return true;
     return dependencies_.is_observed(moment) && time(before) + edge.weight > time(moment) &&
            !(edge.unless_by != no_moment && time(before) <= time(edge.unless_by));
   }
@@ -100,11 +117,11 @@ class Analysis {
       Binding best;
       Picoseconds latest = Picoseconds::min();
       for_each_before(moment, [&](Moment before, const Edge& edge) {
-        if (edge.unless_by != no_moment && time(before) <= time(edge.unless_by)) return;
         if (is_broken(moment, before, edge)) {
           ++result.contradictions;
           return;
         }
+        if (edge.unless_by != no_moment && time(before) <= time(edge.unless_by)) return;
         const Picoseconds at = time(before) + edge.weight;
         const bool binds =
             at > latest || (at == latest && std::pair(edge.rule, before) < std::pair(best.rule, best.before));
@@ -312,11 +329,7 @@ const char* name(PathResource resource) {
 
 CriticalPath critical_path(const engine::Program& program, const engine::Machine& machine,
                            const engine::Timeline& timeline) {
-  try {
-    return Analysis(program, timeline, Dependencies(program, machine, timeline)).path();
-  } catch (const boost::not_a_dag&) {
-    throw InternalError("critical path: the dependencies of the timeline form a circle");
-  }
+  return Analysis(program, timeline, Dependencies(program, machine, timeline)).path();
 }
 
 std::vector<PathSegment> merged_by_resource(const std::vector<PathSegment>& segments) {

@@ -71,10 +71,11 @@ struct CriticalPath {
   /// cannot change.
   std::array<Picoseconds, infinitely_fast_count> order_kept{};
   /// Of the part of Sharing that is not an op's own time: moments later than every rule says. 0 unless
-  /// kernels share a device.
+  /// kernels share a device, or threads met at a full launch queue at the same instant and who came first
+  /// cannot be told.
   Picoseconds unexplained{0};
-  /// Rules that the timeline breaks. 0 unless a programmatic launch was scheduled on a prediction which
-  /// sharing turned wrong.
+  /// Rules that the timeline breaks. 0 but for the same reasons: a programmatic launch can be scheduled on a
+  /// prediction which sharing turns wrong.
   std::size_t contradictions = 0;
 
   Picoseconds of(PathResource resource) const { return by_resource[static_cast<std::size_t>(resource)]; }
