@@ -120,11 +120,10 @@ TEST_CASE("A synchronisation puts the device, the return and the host behind eac
   b.launch(a, us(2));
   b.synchronize_stream(0).return_latency = us(3);
   b.launch(a, us(2));
-  SECTION("of the stream") {}
-  SECTION("of the device") {
+  const bool of_the_device = GENERATE(false, true);
+  if (of_the_device)
     b.program.threads[0].instructions[1] = {
         .call = Call::SynchronizeDevice, .object = 0, .return_latency = us(3)};
-  }
   const Explained e = explain(b);
   CHECK(e.segments() == Texts{"host 0..2 call 0", "kernel 2..12 a", "synchronization 12..15 call 1",
                               "host 15..17 call 2", "kernel 17..27 a"});
