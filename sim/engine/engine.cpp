@@ -234,6 +234,9 @@ std::string Simulator<Sink>::waits_of_stream(std::size_t index) const {
   const std::string text = "stream '" + program_.streams[index].name + "' (" +
                            std::to_string(stream.queue.size()) +
                            (stream.queue.size() == 1 ? " entry" : " entries") + ") waits for event ";
+  if (entry.type == Entry::Type::Graph && stream.attached.empty())
+    return "stream '" + program_.streams[index].name + "' waits for another replay of CUDA graph '" +
+           program_.names[program_.graphs[entry.object].name] + "'";
   const std::string caller = ", as host thread '" + program_.threads[entry.origin.thread].name + "' (step " +
                              std::to_string(entry.step) + ", instruction " +
                              std::to_string(entry.instruction) + ") asked";

@@ -263,7 +263,12 @@ template <class Sink>
 void Simulator<Sink>::settle_graph(StreamState& stream, std::size_t index) {
   GraphRun& run = stream.graph_run;
   if (run.not_ended > 0) {
-    if (run.ready.empty())
+    // One of its own nodes may just have fired the event that another waits for.
+    const bool fired = std::any_of(run.waiting.begin(), run.waiting.end(),
+                                   [&](Index node) { return instances_[run.instance[node]].fired; });
+    if (fired)
+      set_stream(index, now_);
+    else if (run.ready.empty())
       agenda_.clear(index);
     else
       set_stream(index, run.ready.front().at);

@@ -222,6 +222,20 @@ TEST_CASE("A wait inside a CUDA graph for an event that was never recorded ends 
                     gpusim::test::ContainsSubstring("CUDA graph 'g' waits for an event"));
 }
 
+TEST_CASE("A CUDA graph may wait for an event that it records itself", "[engine][graph]") {
+  ProgramBuilder b;
+  const Index event = b.event("e");
+  const Index op = b.op("k", us(10));
+  b.program.graphs.push_back(
+      {.name = b.program.intern("g"),
+       .nodes = {
+           {op, {}, Kind::Op}, {event, {0}, Kind::Record}, {event, {}, Kind::Wait}, {op, {2}, Kind::Op}}});
+  b.launch_graph(0, us(1));
+  const auto ops = run_ops(b, Machine{});
+  REQUIRE(ops.size() == 2);
+  CHECK(ops[1].start == us(11));
+}
+
 TEST_CASE("Copies inside a CUDA graph use the copy engines", "[engine][graph]") {
   ProgramBuilder b(1, 2);
   const Index copy = b.op("copy", us(10));
