@@ -124,6 +124,9 @@ std::vector<SpecProblem> problems(const GpuSpec& gpu) {
   if (gpu.copy.latency < Picoseconds{0}) found.push_back({"copy.latency", "must not be negative"});
   for (const SpecProblem& problem : problems(gpu.launch))
     found.push_back({"launch." + problem.path, problem.what});
+  if (gpu.calibration)
+    for (const SpecProblem& problem : problems(*gpu.calibration))
+      found.push_back({"calibration." + problem.path, problem.what});
   return found;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/hardware/kernel_calibration.hpp"
 #include "models/hardware/launch_model.hpp"
 #include "models/units/quantity.hpp"
 
@@ -88,6 +89,7 @@ struct GpuSpec {
   HostLinkSpec host_link;
   CopySpec copy;
   LaunchSpec launch;
+  std::optional<KernelCalibration> calibration;  ///< Absent: kernels cannot be priced (models/cost).
 
   bool operator==(const GpuSpec&) const = default;
 };

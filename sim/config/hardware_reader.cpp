@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/config/calibration_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/overlay.hpp"
 
@@ -249,19 +250,36 @@ LaunchSpec read_launch(const Node& node) {
   return spec;
 }
 
-/// `launch:` with its own `base:` laid out: the launch section of another device, marked as transferred.
-Node resolve_launch(const Node& launch, const SearchPath& search, const Chain& chain) {
-  if (!launch.is_map()) launch.fail("this has to be a map", "write for example {base: h200}");
-  const auto base = launch.find("base");
-  if (!base) return launch;
+/// A section (`launch:`, `calibration:`) with its own `base:` laid out: that section of another device.
+/// `mark` adds to it, by the base's name, that it stands for another device than the one it was measured on.
+template <class Mark>
+Node resolve_section(const char* key, const Node& section, const SearchPath& search, const Chain& chain,
+                     Mark mark) {
+  if (!section.is_map()) section.fail("this has to be a map", "write for example {base: h200}");
+  const auto base = section.find("base");
+  if (!base) return section;
   if (!base->is_scalar()) base->fail("'base' is the name of another hardware file");
   const Chain longer = extended(chain, *base);
   const Node other = resolve("hardware", *base, search, {}).map;
-  const Node under = resolve_launch(other.at("launch"), search, longer);
-  Node merged = deep_merge(under.as_root(), launch.as_root().without("base"));
-  if (!launch.has("transferred"))
-    merged = merged.with("transferred", load_text("true", base->location().file));
-  return at_path(merged, launch.path());
+  const Node under = resolve_section(key, other.at(key), search, longer, mark);
+  const Node merged = deep_merge(under.as_root(), section.as_root().without("base"));
+  return at_path(mark(section, merged, *base), section.path());
+}
+
+Node resolve_launch(const Node& launch, const SearchPath& search) {
+  return resolve_section("launch", launch, search, {},
+                         [](const Node& section, const Node& merged, const Node& base) {
+                           if (section.has("transferred")) return merged;
+                           return merged.with("transferred", load_text("true", base.location().file));
+                         });
+}
+
+Node resolve_calibration(const Node& calibration, const SearchPath& search) {
+  return resolve_section("calibration", calibration, search, {},
+                         [](const Node&, const Node& merged, const Node& base) {
+                           if (merged.has("transferred_from")) return merged;
+                           return merged.with("transferred_from", base.as_root());
+                         });
 }
 
 PeakTable read_peak(const Node& node) {
@@ -366,8 +384,11 @@ GpuSpec read_hardware(const Node& hardware, const SearchPath& search) {
     parts.required("d2d", gpu.copy.device_to_device, positive);
     parts.done();
   });
-  fields.required_with(
-      "launch", [&](const Node& launch) { gpu.launch = read_launch(resolve_launch(launch, search, {})); });
+  fields.required_with("launch",
+                       [&](const Node& launch) { gpu.launch = read_launch(resolve_launch(launch, search)); });
+  fields.optional_with("calibration", [&](const Node& calibration) {
+    gpu.calibration = read_calibration(resolve_calibration(calibration, search));
+  });
   fields.done();
   return gpu;
 }

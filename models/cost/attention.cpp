@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fused attention. An item is 128 queries of one head; it goes over its keys in blocks of 128 x 128 scores.
+// Items are handed out to SMs; with a causal mask they differ in length and the longest ones come last.
+#include "models/cost/kernel_terms.hpp"
+
+namespace gpusim::cost {
+namespace {
+
+constexpr double score_block = 128;
+
+struct Heads {
+  double batch, heads, kv_heads, queries, keys, dim, size;
+};
+
+Heads heads_of(const Attention& work) {
+  Heads h{};
+  h.batch = static_cast<double>(work.batch);
+  h.heads = static_cast<double>(work.heads);
+  h.kv_heads = static_cast<double>(work.kv_heads > 0 ? work.kv_heads : work.heads);
+  h.queries = static_cast<double>(work.query_length);
+  h.keys = static_cast<double>(work.kv_length > 0 ? work.kv_length : work.query_length);
+  h.dim = static_cast<double>(work.head_dim);
+  h.size = bytes_of(work.dtype);
+  return h;
+}
+
+/// s of all items: `block` s per block of scores, `item` s per item.
+double schedule(const Pricing& p, const Heads& h, bool causal, double block, double item) {
+  const AttentionCalibration& c = p.calibration.attention;
+  const double per_head = std::ceil(h.queries / score_block);
+  const double key_blocks = std::ceil(h.keys / score_block);
+  const double items = h.batch * h.heads * per_head;
+  const double longest = item + key_blocks * block;
+  if (!causal || items <= p.sms()) return std::ceil(items / p.sms()) * longest;
+  // Query block i of a head sees the keys up to its own diagonal.
+  const double before = std::max(0.0, key_blocks - per_head);
+  const double blocks = h.batch * h.heads * (per_head * before + per_head * (per_head + 1) / 2);
+  return (blocks * c.causal_block * block + items * item) / p.sms() + c.causal_tail * key_blocks * block;
+}
+
+/// FLOPs of `products` products of queries x keys x dim, half of them with a causal mask.
+double attention_flops(const Heads& h, bool causal, double products) {
+  const double pairs = h.batch * h.heads * h.queries * h.keys;
+  return products * 2 * pairs * h.dim * (causal ? 0.5 : 1);
+}
+
+KernelFigures fused(const Pricing& p, const Heads& h, bool causal, Dtype dtype, bool backward) {
+  const AttentionCalibration& c = p.calibration.attention;
+  const double products = backward ? 5 : 2;
+  const double rate =
+      (backward ? c.backward_peak_share : c.peak_share) * peak(p.gpu, dtype).value() / p.sms();
+  const double multiply = products * 2 * score_block * score_block * h.dim / rate;
+  const double block = p.cycles(backward ? c.backward_softmax : c.softmax) + multiply;
+  const double start = backward ? c.backward_start : c.start;
+  const double compute = schedule(p, h, causal, block, backward ? c.backward_item : c.item);
+  const double kv = 2 * h.batch * h.kv_heads * h.keys * h.dim * h.size;
+  const double q = h.batch * h.heads * h.queries * h.dim * h.size;
+  const double bytes = (backward ? 2 : 1) * (2 * q + kv);
+  const double cold_bytes = bytes * p.cache.cold_reads;
+  const std::initializer_list<Term> terms = {
+      {compute, KernelLimit::Compute},
+      {p.memory(cold_bytes, p.calibration.pointwise.memory_share), KernelLimit::Memory}};
+  KernelFigures figures;
+  figures.seconds = start + soft_maximum(4, terms);
+  figures.limit = limit_of(start, terms);
+  figures.flops = attention_flops(h, causal, products);
+  figures.hbm_bytes = cold_bytes;
+  figures.blocks = std::min(p.sms(), h.batch * h.heads * std::ceil(h.queries / score_block));
+  figures.threads = 384;
+  return figures;
+}
+
+KernelFigures streaming(const Pricing& p, double bytes) {
+  KernelFigures figures;
+  const double transfer = p.memory(bytes, p.calibration.attention.backward_streams);
+  figures.seconds = p.calibration.pointwise.start + transfer;
+  figures.limit = limit_of(p.calibration.pointwise.start, {{transfer, KernelLimit::Memory}});
+  figures.hbm_bytes = bytes;
+  figures.blocks = std::ceil(bytes / 65536);
+  return figures;
+}
+
+}  // namespace
+
+GpuOps price(const Pricing& p, const Attention& work) {
+  if (work.batch == 0 || work.heads == 0 || work.query_length == 0) return {};
+  return {memset_op(p, 4), kernel("attention", fused(p, heads_of(work), work.causal, work.dtype, false))};
+}
+
+GpuOps price(const Pricing& p, const AttentionBackward& work) {
+  const Attention& forward = work.forward;
+  if (forward.batch == 0 || forward.heads == 0 || forward.query_length == 0) return {};
+  const Heads h = heads_of(forward);
+  const double elements = h.batch * h.heads * h.queries * h.dim;
+  // Row sums of result times gradient before, the queries' gradient from fp32 to its format after.
+  return {memset_op(p, 4), kernel("attention_row_sums", streaming(p, elements * 2 * h.size)),
+          kernel("attention_backward", fused(p, h, forward.causal, forward.dtype, true)),
+          kernel("attention_convert", streaming(p, elements * (4 + h.size)))};
+}
+
+GpuOps price(const Pricing& p, const AttentionDecode& work) {
+  if (work.batch == 0 || work.heads == 0) return {};
+  const AttentionCalibration& c = p.calibration.attention;
+  const double batch = static_cast<double>(work.batch);
+  const double kv_heads = static_cast<double>(work.kv_heads > 0 ? work.kv_heads : work.heads);
+  const double length = static_cast<double>(work.kv_length);
+  const double dim = static_cast<double>(work.head_dim);
+  const double cache = 2 * batch * kv_heads * length * dim * bytes_of(work.dtype);
+  const double groups = batch * kv_heads;
+  const double cold_bytes = cache * p.cache.cold_reads;
+  const double transfer =
+      p.memory(cold_bytes, c.decode_share) + p.memory(cache - cold_bytes, c.decode_cached);
+  KernelFigures figures;
+  figures.seconds = c.decode_start + transfer;
+  figures.limit = limit_of(c.decode_start, {{transfer, KernelLimit::Memory}});
+  figures.flops = 4 * batch * static_cast<double>(work.heads) * length * dim;
+  figures.hbm_bytes = cold_bytes;
+  // Too few heads for the device: each sequence is cut along its keys, and a second kernel joins the parts.
+  const bool split = groups < p.sms() && work.kv_length > static_cast<std::int64_t>(score_block);
+  figures.blocks = split ? groups * std::max(1.0, std::ceil(length / score_block)) : groups;
+  GpuOps ops = {kernel("attention_decode", figures)};
+  if (split) {
+    KernelFigures join;
+    join.seconds = c.decode_reduce;
+    join.blocks = groups;
+    ops.push_back(kernel("attention_join", join));
+  }
+  return ops;
+}
+
+}  // namespace gpusim::cost

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that go by index: gathers, scatters, embedding gradients, losses; and lists of tensors.
+#include "models/cost/kernel_terms.hpp"
+
+namespace gpusim::cost {
+namespace {
+
+/// Filling `bytes` with one value: bytes, or starting the blocks.
+KernelFigures fill(const Pricing& p, double bytes, double elements) {
+  const IndexedCalibration& c = p.calibration.indexed;
+  KernelFigures figures;
+  figures.blocks = std::ceil(elements / 1024);
+  const double cold_bytes = bytes * p.cache.cold_writes;
+  const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.fill_share), KernelLimit::Memory},
+                                             {p.l2(bytes), KernelLimit::Cache},
+                                             {p.block_starts(figures.blocks), KernelLimit::Blocks}};
+  figures.seconds = p.calibration.pointwise.start + soft_maximum(p.calibration.pointwise.sharpness, terms);
+  figures.limit = limit_of(p.calibration.pointwise.start, terms);
+  figures.hbm_bytes = cold_bytes;
+  return figures;
+}
+
+}  // namespace
+
+GpuOps price(const Pricing& p, const Gather& work) {
+  if (work.rows == 0 || work.row_bytes.value() == 0) return {};
+  const IndexedCalibration& c = p.calibration.indexed;
+  const double rows = static_cast<double>(work.rows);
+  const double bytes = rows * static_cast<double>(work.row_bytes.value());
+  // Rows that are asked for twice are in the L2 the second time.
+  const double distinct = std::min(bytes, static_cast<double>(work.table_bytes.value()));
+  KernelFigures figures;
+  figures.blocks = rows * std::ceil(static_cast<double>(work.row_bytes.value()) / 4096);
+  const double cold_bytes =
+      (work.table_bytes.value() > 0 ? distinct : bytes) * p.cache.cold_reads + bytes * p.cache.cold_writes;
+  const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
+                                             {p.l2(2 * bytes), KernelLimit::Cache},
+                                             {p.block_starts(figures.blocks), KernelLimit::Blocks}};
+  const double fixed =
+      c.gather_start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, 2 * bytes);
+  figures.seconds = fixed + soft_maximum(p.calibration.pointwise.sharpness, terms);
+  figures.limit = limit_of(fixed, terms);
+  figures.hbm_bytes = cold_bytes;
+  return {kernel("gather", figures)};
+}
+
+GpuOps price(const Pricing& p, const Scatter& work) {
+  if (work.rows == 0 || work.row_bytes.value() == 0) return {};
+  const IndexedCalibration& c = p.calibration.indexed;
+  const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes.value());
+  KernelFigures figures;
+  figures.blocks = static_cast<double>(work.rows);
+  const double cold_bytes = bytes * (p.cache.cold_reads + p.cache.cold_writes);
+  const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
+                                             {p.block_starts(figures.blocks), KernelLimit::Blocks}};
+  figures.seconds = c.gather_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
+  figures.limit = limit_of(c.gather_start, terms);
+  figures.hbm_bytes = cold_bytes;
+  return {kernel("scatter", figures)};
+}
+
+GpuOps price(const Pricing& p, const EmbeddingBackward& work) {
+  if (work.columns == 0 || work.table_rows == 0) return {};
+  const IndexedCalibration& c = p.calibration.indexed;
+  const double table = static_cast<double>(work.table_rows) * static_cast<double>(work.columns);
+  const double added = static_cast<double>(work.rows) * static_cast<double>(work.columns);
+  KernelFigures add;
+  add.seconds = c.gather_start + p.sm_cycles(added * c.scatter_element);
+  add.limit = KernelLimit::Compute;
+  add.flops = added;
+  add.hbm_bytes = added * bytes_of(work.dtype) * 3;
+  add.blocks = static_cast<double>(work.rows);
+  return {kernel("fill", fill(p, table * bytes_of(work.dtype), table)), kernel("embedding_backward", add)};
+}
+
+GpuOps price(const Pricing& p, const LossGather& work) {
+  if (work.rows == 0) return {};
+  const IndexedCalibration& c = p.calibration.indexed;
+  KernelFigures pick;
+  // One block goes over all rows.
+  pick.seconds = c.loss;
+  pick.flops = static_cast<double>(work.rows);
+  pick.hbm_bytes = static_cast<double>(work.rows) * 32;
+  if (!work.backward) return {kernel("loss", pick)};
+  const double elements = static_cast<double>(work.rows) * static_cast<double>(work.classes);
+  pick.seconds = c.loss / 2;
+  return {kernel("fill", fill(p, elements * bytes_of(work.dtype), elements)), kernel("loss_backward", pick)};
+}
+
+GpuOps price(const Pricing& p, const MultiTensor& work) {
+  if (work.elements == 0 || work.tensors == 0) return {};
+  const OptimizerCalibration& c = p.calibration.optimizer;
+  constexpr std::int64_t chunk = 65536;      // Elements that a block takes,
+  constexpr std::int64_t chunks_most = 320;  // and blocks of one launch.
+  const double size = bytes_of(work.dtype);
+  struct Pass {
+    std::int64_t count;
+    double bytes;  ///< Per element.
+    double share;
+  };
+  Pass pass{1, 2 * size, c.foreach_share};
+  switch (work.kind) {
+    case MultiTensor::Kind::AdamWFused:
+      pass = {1, 7 * size, c.fused_share};
+      break;
+    case MultiTensor::Kind::AdamWForeach:
+      pass = {8, 25 * size / 8, c.foreach_share};
+      break;
+    case MultiTensor::Kind::Scale:
+      pass = {1, 2 * size, c.foreach_share};
+      break;
+    case MultiTensor::Kind::Norm:
+      pass = {1, size, c.foreach_share};
+      break;
+    case MultiTensor::Kind::Zero:
+      pass = {1, size, c.foreach_share};
+      break;
+  }
+  const std::int64_t each = ceil_divide(work.elements, work.tensors);
+  const std::int64_t chunks = work.tensors * ceil_divide(each, chunk);
+  const std::int64_t launches = ceil_divide(chunks, chunks_most);
+  GpuOps ops;
+  for (std::int64_t i = 0; i < pass.count; ++i) {
+    for (std::int64_t launch = 0; launch < launches; ++launch) {
+      const std::int64_t blocks = std::min(chunks_most, chunks - launch * chunks_most);
+      const double part = static_cast<double>(blocks) / static_cast<double>(chunks);
+      const double bytes = part * pass.bytes * static_cast<double>(work.elements);
+      KernelFigures figures;
+      const double transfer = p.memory(bytes, pass.share);
+      figures.seconds = c.start + transfer;
+      figures.limit = limit_of(c.start, {{transfer, KernelLimit::Memory}});
+      figures.hbm_bytes = bytes;
+      figures.flops =
+          part * static_cast<double>(work.elements) * (work.kind == MultiTensor::Kind::AdamWFused ? 12 : 1.5);
+      figures.blocks = static_cast<double>(blocks);
+      figures.threads = 512;
+      ops.push_back(kernel("multi_tensor", figures));
+    }
+  }
+  return ops;
+}
+
+}  // namespace gpusim::cost

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products: tiles of the result in waves over the SMs, each as fast as the tensor cores or as the
+// memory lets them, with the tile (and the number of parts along k) for which that is least. The libraries
+// choose near that minimum; which tile they take makes little difference to the time.
+#include <array>
+#include <limits>
+
+#include "models/cost/kernel_terms.hpp"
+
+namespace gpusim::cost {
+namespace {
+
+struct Tile {
+  double n, m;
+};
+
+/// Tiles that the libraries have kernels for: the long side along n for few rows.
+constexpr std::array<double, 13> tile_columns = {48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 256, 320, 512};
+constexpr std::array<double, 8> tile_rows = {8, 16, 32, 48, 64, 128, 192, 256};
+constexpr double full_tile = 256 * 128;
+constexpr double largest_tile = 320 * 128;
+
+/// The part of the peak that products of `dtype` reach, relative to 16-bit ones in bf16.
+double dtype_share(const ProductCalibration& c, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::Fp8:
+    case Dtype::Fp4:
+    case Dtype::Int8:
+    case Dtype::Int4:
+      return c.fp8;
+    case Dtype::Fp16:
+      return c.fp16;
+    case Dtype::Fp32:
+    case Dtype::Fp64:
+      return c.fp32;
+    case Dtype::Tf32:
+      return c.tf32;
+    case Dtype::Bf16:
+      return 1;
+  }
+  return 1;
+}
+
+/// What all tiles of one launch have in common.
+struct Problem {
+  double batch, m, n, k;
+  double rate;        ///< FLOP/s of one SM inside a tile.
+  double tile_start;  ///< s of a full tile.
+  double cold_bytes;
+  double written;
+  bool may_split;
+};
+
+struct Choice {
+  double seconds = std::numeric_limits<double>::infinity();
+  double tiles = 1;
+  double splits = 1;
+  KernelLimit limit = KernelLimit::Overhead;
+};
+
+Choice best_tile(const Pricing& p, const Problem& q) {
+  const ProductCalibration& c = p.calibration.product;
+  Choice best;
+  for (const double tn : tile_columns) {
+    for (const double tm : tile_rows) {
+      if (tn * tm > largest_tile) continue;
+      const double tiles = q.batch * std::ceil(q.n / tn) * std::ceil(q.m / tm);
+      for (const double splits : {1.0, 2.0, 3.0, 4.0}) {
+        if (splits > 1 && (!q.may_split || tiles > p.sms() / 2)) break;
+        const double blocks = tiles * splits;
+        const double waves = std::ceil(blocks / p.sms());
+        const double tile =
+            2 * tn * tm * (q.k / splits) / q.rate + q.tile_start * std::min(1.0, tn * tm / full_tile);
+        const double drawn = std::min(1.0, blocks / (c.memory_blocks * p.sms()));
+        const std::initializer_list<Term> terms = {
+            {p.memory(q.cold_bytes, c.memory_share) / drawn, KernelLimit::Memory},
+            {waves * tile, KernelLimit::Compute}};
+        const double seconds = soft_maximum(c.sharpness, terms);
+        const double reduce =
+            splits > 1 ? c.split_reduce + p.memory(q.written * 2 * splits, c.reduce_bytes) : 0;
+        if (seconds + reduce < best.seconds) {
+          best.seconds = seconds + reduce;
+          best.tiles = tiles;
+          best.splits = splits;
+          best.limit = limit_of(c.start, terms);
+        }
+      }
+    }
+  }
+  return best;
+}
+
+/// Rows of all operands start at multiples of 16 bytes: else the libraries fall back to old kernels.
+bool aligned(Dtype dtype, std::int64_t n, std::int64_t k) {
+  const std::int64_t elements = std::max<std::int64_t>(1, 16 * 8 / bits(dtype));
+  return n % elements == 0 && k % elements == 0;
+}
+
+bool on_vector_units(Dtype dtype) {
+  return dtype == Dtype::Fp32 || dtype == Dtype::Fp64;
+}
+
+struct Product {
+  double batch, m, n, k;
+  double read, written;
+  Dtype dtype;
+  bool aligned = true;
+  double speed = 1;  ///< Relative to a plain product.
+  bool may_split = true;
+};
+
+struct ProductOps {
+  GpuOps ops;
+  double tiles;
+};
+
+/// The product kernel, and the one that adds up its parts where it is split along k.
+ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
+  const ProductCalibration& c = p.calibration.product;
+  const double share = c.peak_share * dtype_share(c, w.dtype) * w.speed *
+                       (w.aligned || on_vector_units(w.dtype) ? 1 : c.misaligned);
+  Problem q{};
+  q.batch = w.batch;
+  q.m = w.m;
+  q.n = w.n;
+  q.k = w.k;
+  q.rate = share * peak(p.gpu, w.dtype).value() / p.sms();
+  q.tile_start = c.tile;
+  q.cold_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
+  q.written = w.written;
+  q.may_split = w.may_split && w.k >= 2048;
+  const Choice choice = best_tile(p, q);
+
+  const double reduce =
+      choice.splits > 1 ? c.split_reduce + p.memory(w.written * 2 * choice.splits, c.reduce_bytes) : 0;
+  KernelFigures figures;
+  figures.seconds =
+      c.start + p.latency(c.latency, p.cache.cold_reads, w.read + w.written) + (choice.seconds - reduce);
+  figures.limit = choice.limit;
+  figures.hbm_bytes = q.cold_bytes;
+  figures.flops = 2 * w.batch * w.m * w.n * w.k;
+  figures.blocks = std::min(choice.tiles * choice.splits, p.sms());
+  figures.threads = 384;
+  ProductOps result{{kernel(name, figures)}, choice.tiles};
+  if (choice.splits > 1) {
+    KernelFigures sum;
+    sum.seconds = reduce;
+    sum.flops = w.batch * w.m * w.n * choice.splits;
+    sum.blocks = std::ceil(w.m * w.n / 512);
+    result.ops.push_back(kernel("split_k_reduce", sum));
+  }
+  return result;
+}
+
+}  // namespace
+
+GpuOps price(const Pricing& p, const MatrixProduct& work) {
+  if (work.batch == 0 || work.m == 0 || work.n == 0) return {};
+  Product w{};
+  w.batch = static_cast<double>(work.batch);
+  w.m = static_cast<double>(work.m);
+  w.n = static_cast<double>(work.n);
+  w.k = static_cast<double>(work.k);
+  w.read = w.batch * (w.m + w.n) * w.k * bytes_of(work.dtype);
+  w.written = w.batch * w.m * w.n * bytes_of(work.output);
+  w.dtype = work.dtype;
+  w.aligned = aligned(work.dtype, work.n, work.k);
+  ProductOps result = product(p, w, work.batch > 1 ? "batched_product" : "product");
+  // Kernels that hand their tiles out as SMs get free count them in memory, which a memset clears before.
+  if (w.aligned && !on_vector_units(work.dtype) && w.batch * w.m * w.n / full_tile > 2 * p.sms())
+    result.ops.insert(result.ops.begin(), memset_op(p, 4));
+  return result.ops;
+}
+
+GpuOps price(const Pricing& p, const GroupedProduct& work) {
+  if (work.rows == 0 || work.n == 0 || work.groups == 0) return {};
+  const double active =
+      static_cast<double>(work.active_groups > 0 ? work.active_groups : std::min(work.groups, work.rows));
+  Product w{};
+  w.batch = active;
+  w.m = static_cast<double>(work.rows) / active;
+  w.n = static_cast<double>(work.n);
+  w.k = static_cast<double>(work.k);
+  const double size = bytes_of(work.dtype);
+  w.read = (static_cast<double>(work.rows) + active * w.n) * w.k * size;
+  w.written = static_cast<double>(work.rows) * w.n * size;
+  w.dtype = work.dtype;
+  w.aligned = aligned(work.dtype, work.n, work.k);
+  w.may_split = false;
+  return product(p, w, "grouped_product").ops;
+}
+
+std::int64_t convolution_out(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                             std::int64_t dilation) {
+  const std::int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
+  return room < 0 || stride < 1 ? 0 : room / stride + 1;
+}
+
+GpuOps price(const Pricing& p, const Convolution& work) {
+  const double outputs = static_cast<double>(work.batch * work.out_height() * work.out_width());
+  if (outputs == 0 || work.out_channels == 0 || work.groups == 0) return {};
+  const double window = static_cast<double>(work.kernel_height * work.kernel_width);
+  const double groups = static_cast<double>(work.groups);
+  const double channels = static_cast<double>(work.channels) / groups;
+  const double out_channels = static_cast<double>(work.out_channels) / groups;
+  const double size = bytes_of(work.dtype);
+  const double input = static_cast<double>(work.batch * work.channels * work.height * work.width) * size;
+  const double weights = static_cast<double>(work.out_channels) * channels * window * size;
+  const double output = outputs * static_cast<double>(work.out_channels) * size;
+
+  Product w{};
+  w.batch = groups;
+  w.dtype = work.dtype;
+  switch (work.pass) {
+    case Convolution::Pass::Forward:
+      w.m = outputs, w.n = out_channels, w.k = channels * window;
+      w.read = input + weights, w.written = output;
+      break;
+    case Convolution::Pass::InputGradient:
+      w.m = static_cast<double>(work.batch * work.height * work.width), w.n = channels;
+      w.k = out_channels * window / static_cast<double>(work.stride * work.stride);
+      w.read = output + weights, w.written = input;
+      break;
+    case Convolution::Pass::WeightGradient:
+      w.m = channels * window, w.n = out_channels, w.k = outputs;
+      w.read = input + output, w.written = weights;
+      break;
+  }
+  const bool plain =
+      work.kernel_height == 1 && work.kernel_width == 1 && work.stride == 1 && work.padding == 0;
+  if (!plain) w.speed = p.calibration.product.convolution;
+  w.may_split = work.pass == Convolution::Pass::WeightGradient;
+  GpuOps ops = product(p, w, "convolution").ops;
+  if (!plain) ops.insert(ops.begin(), memset_op(p, 4));
+  if (!work.channels_last) {
+    TransposedCopy in{work.batch * work.channels * work.height * work.width, static_cast<std::int32_t>(size)};
+    TransposedCopy out{static_cast<std::int64_t>(output / size), static_cast<std::int32_t>(size)};
+    GpuOps before = price(p, in);
+    const GpuOps after = price(p, out);
+    ops.insert(ops.begin(), before.begin(), before.end());
+    ops.insert(ops.end(), after.begin(), after.end());
+  }
+  return ops;
+}
+
+}  // namespace gpusim::cost
+
+namespace gpusim {
+
+std::int64_t Convolution::out_height() const {
+  return cost::convolution_out(height, kernel_height, stride, padding, dilation);
+}
+std::int64_t Convolution::out_width() const {
+  return cost::convolution_out(width, kernel_width, stride, padding, dilation);
+}
+
+}  // namespace gpusim

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise kernels and copies: a start, then whatever is slowest of memory, L2, starting blocks and
+// arithmetic.
+#include "models/cost/kernel_terms.hpp"
+
+namespace gpusim::cost {
+namespace {
+
+/// Elements per block of PyTorch's vectorized and unrolled elementwise kernels.
+constexpr std::int64_t vectorized_block = 1024;
+constexpr std::int64_t unrolled_block = 512;
+
+struct Stream {
+  double elements = 0;
+  double read = 0;
+  double written = 0;
+  double lane_cycles = 0;  ///< Per element.
+  std::int64_t per_block = vectorized_block;
+  double start = 0;
+  double memory_share = 1;
+  double extra_sm_cycles = 0;  ///< Per element, of units that are not the lanes.
+};
+
+/// The common form: start + latency + soft maximum.
+KernelFigures stream(const Pricing& p, const Stream& s) {
+  const PointwiseCalibration& c = p.calibration.pointwise;
+  const double bytes = s.read + s.written;
+  const double cold_bytes = s.read * p.cache.cold_reads + s.written * p.cache.cold_writes;
+  KernelFigures figures;
+  figures.blocks = std::ceil(s.elements / static_cast<double>(s.per_block));
+  const std::initializer_list<Term> terms = {
+      {p.memory(cold_bytes, s.memory_share), KernelLimit::Memory},
+      {p.l2(bytes), KernelLimit::Cache},
+      {p.block_starts(figures.blocks), KernelLimit::Blocks},
+      {p.lane_cycles(s.elements * s.lane_cycles) + p.sm_cycles(s.elements * s.extra_sm_cycles),
+       KernelLimit::Compute}};
+  const double fixed = s.start + p.cycles(c.chain * s.lane_cycles) +
+                       p.latency(p.calibration.memory.latency, p.cache.cold_reads, bytes);
+  figures.seconds = fixed + soft_maximum(c.sharpness, terms);
+  figures.limit = limit_of(fixed, terms);
+  figures.hbm_bytes = cold_bytes;
+  figures.flops = s.lane_cycles > 0 ? s.elements : 0;
+  return figures;
+}
+
+}  // namespace
+
+GpuOps price(const Pricing& p, const Pointwise& work) {
+  if (work.elements == 0) return {};
+  const PointwiseCalibration& c = p.calibration.pointwise;
+  Stream s;
+  s.elements = static_cast<double>(work.elements);
+  s.read = static_cast<double>(work.read.value());
+  s.written = static_cast<double>(work.written.value());
+  s.lane_cycles = work.lane_cycles * c.alu;
+  s.start = c.start;
+  s.memory_share = c.memory_share;
+  if (work.access != Pointwise::Access::Vectorized) s.per_block = unrolled_block;
+  if (work.access == Pointwise::Access::Strided) s.lane_cycles += c.strided;
+  return {kernel("elementwise", stream(p, s))};
+}
+
+GpuOps price(const Pricing& p, const TransposedCopy& work) {
+  if (work.elements == 0) return {};
+  Stream s;
+  s.elements = static_cast<double>(work.elements);
+  s.read = s.written = s.elements * work.element_bytes;
+  s.start = p.calibration.pointwise.start;
+  s.memory_share = p.calibration.pointwise.memory_share;
+  s.per_block = unrolled_block;
+  s.extra_sm_cycles = p.calibration.copy.transposed_cycles;
+  return {kernel("transposed_copy", stream(p, s))};
+}
+
+GpuOps price(const Pricing& p, const Concatenation& work) {
+  if (work.elements == 0) return {};
+  Stream s;
+  s.elements = static_cast<double>(work.elements);
+  s.read = s.written = s.elements * work.element_bytes;
+  s.start = p.calibration.copy.cat_start;
+  s.memory_share = p.calibration.copy.cat_share;
+  return {kernel("cat", stream(p, s))};
+}
+
+GpuOps price(const Pricing& p, const Dropout& work) {
+  if (work.elements == 0) return {};
+  Stream s;
+  s.elements = static_cast<double>(work.elements);
+  s.read = s.elements * work.element_bytes;
+  s.written = s.elements * (work.element_bytes + 1);
+  s.lane_cycles = p.calibration.copy.random;
+  s.start = p.calibration.pointwise.start;
+  s.memory_share = p.calibration.pointwise.memory_share;
+  KernelFigures figures = stream(p, s);
+  // As many blocks as the device holds at once; each goes over its elements in a loop.
+  figures.blocks = std::min(figures.blocks, 8 * p.sms());
+  figures.threads = 256;
+  return {kernel("dropout", figures)};
+}
+
+GpuOps price(const Pricing& p, const RandomFill& work) {
+  if (work.elements == 0) return {};
+  Stream s;
+  s.elements = static_cast<double>(work.elements);
+  s.written = s.elements * work.element_bytes;
+  s.lane_cycles = p.calibration.copy.random;
+  s.start = p.calibration.pointwise.start;
+  s.memory_share = p.calibration.pointwise.memory_share;
+  KernelFigures figures = stream(p, s);
+  figures.blocks = std::min(figures.blocks, 8 * p.sms());
+  figures.threads = 256;
+  return {kernel("random_fill", figures)};
+}
+
+GpuOps price(const Pricing& p, const Memset& work) {
+  if (work.bytes.value() == 0) return {};
+  return {memset_op(p, static_cast<double>(work.bytes.value()))};
+}
+
+GpuOps price(const Pricing& p, const Memcpy& work) {
+  GpuOpEstimate op;
+  op.kind = GpuOpKind::Memcpy;
+  op.cost.limit = KernelLimit::Memory;
+  op.cost.blocks = 0;
+  op.cost.threads = 0;
+  switch (work.direction) {
+    case Memcpy::Direction::HostToDevice:
+      op.name = "copy_to_device";
+      op.cost.duration = host_to_device_time(p.gpu, work.bytes);
+      op.cost.hbm_bytes = work.bytes;
+      break;
+    case Memcpy::Direction::DeviceToHost:
+      op.name = "copy_to_host";
+      op.cost.duration = device_to_host_time(p.gpu, work.bytes);
+      op.cost.hbm_bytes = work.bytes;
+      break;
+    case Memcpy::Direction::DeviceToDevice:
+      op.name = "copy_on_device";
+      op.cost.duration = device_to_device_time(p.gpu, work.bytes);
+      op.cost.hbm_bytes = 2 * work.bytes;
+      break;
+  }
+  return {op};
+}
+
+GpuOps price(const Pricing& p, const TinyKernel&) {
+  KernelFigures figures;
+  figures.seconds = p.calibration.pointwise.start;
+  return {kernel("tiny", figures)};
+}
+
+}  // namespace gpusim::cost

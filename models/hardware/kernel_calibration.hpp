@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers that the kernel formulas of models/cost are fitted with: `calibration:` of a hardware file.
+//
+// Times are seconds. What scales with the device is said relative to it, so that a device without numbers of
+// its own can borrow them: shares of a datasheet rate, and cycles of one SM or of one of its fp32 lanes.
+// docs/accuracy.md says how they are fitted and how far each can be trusted on another device.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/hardware/launch_model.hpp"
+
+namespace gpusim {
+
+/// What all kernels share.
+struct MemoryCalibration {
+  double l2_bytes_per_cycle = 0;  ///< L2 bandwidth, bytes per cycle and SM.
+  double resident = 0;            ///< Share of the L2 up to which data that is used in turn stays in it.
+  double evicted = 0;             ///< Share from which on nothing of it is left.
+  double latency = 0;             ///< s, what the first access to the memory adds to a kernel.
+  double latency_bytes =
+      0;  ///< Traffic at which all of the latency shows, as a multiple of latency x bandwidth.
+  double block_start = 0;  ///< Cycles from one block's start to the next one's, whole device.
+  double memset = 0;       ///< s, a memset of a few bytes.
+};
+
+/// Arithmetic of functions, cycles of one lane and element (fp32).
+struct AluCalibration {
+  double add = 0;
+  double mul = 0;
+  double div = 0;
+  double rsqrt = 0;
+  double exp = 0;
+  double log = 0;
+  double sin = 0;
+  double cos = 0;
+  double tanh = 0;
+  double erf = 0;
+  double sigmoid = 0;
+  double silu = 0;
+  double gelu = 0;
+  double gelu_tanh = 0;
+};
+
+/// Eager elementwise kernels.
+struct PointwiseCalibration {
+  double start = 0;         ///< s, the shortest kernel.
+  double chain = 0;         ///< Cycles that the last element waits for each lane-cycle of its function.
+  double memory_share = 0;  ///< Of the memory's bandwidth.
+  double sharpness = 0;     ///< Exponent of the soft maximum of its limits.
+  double alu = 0;           ///< Eager arithmetic relative to AluCalibration.
+  double strided = 0;       ///< Lane-cycles per element of computing places for strided operands.
+};
+
+/// Copies that are not elementwise, and random numbers.
+struct CopyCalibration {
+  double transposed_cycles = 0;  ///< SM-cycles per element of a transposed copy (one sector each).
+  double cat_start = 0;          ///< s
+  double cat_share = 0;          ///< Of the memory's bandwidth.
+  double random = 0;             ///< Lane-cycles per random number.
+};
+
+/// Eager layer_norm and rms_norm: one block per row.
+struct NormCalibration {
+  double start = 0;          ///< s
+  double latency = 0;        ///< s, more where the input comes from memory.
+  double memory_share = 0;   ///< Of the memory's bandwidth.
+  double row = 0;            ///< SM-cycles per row.
+  double element = 0;        ///< Lane-cycles per element.
+  double block = 0;          ///< s, a single block, however short its row.
+  double block_element = 0;  ///< Cycles that a single block needs per element.
+  double block_cold = 0;     ///< The same from memory, as a multiple.
+  double rms_element = 0;    ///< rms_norm relative to layer_norm: arithmetic
+  double rms_block = 0;      ///< and single block.
+  double blocks_per_sm = 0;  ///< Rows in flight on an SM; where they do not fit the L2, rows are read twice.
+  double sharpness = 0;      ///< Exponent of the soft maximum.
+};
+
+/// Eager softmax: three kernels by the row's length.
+struct SoftmaxCalibration {
+  double start = 0;          ///< s
+  double latency = 0;        ///< s
+  double memory_share = 0;   ///< Of the memory's bandwidth.
+  double warp = 0;           ///< Lane-cycles per element, up to 1024 columns (a warp per row).
+  double registers = 0;      ///< The same up to 8192 columns (a block per row).
+  double shared_memory = 0;  ///< The same beyond.
+  double block_element = 0;  ///< Cycles that a single block needs per element.
+  double backward = 0;       ///< Passes over the row that the backward makes.
+};
+
+/// Eager sums and argmax along rows.
+struct RowSumCalibration {
+  double start = 0;             ///< s
+  double memory_share = 0;      ///< Of the memory's bandwidth.
+  double sum_step = 0;          ///< s per element that one thread adds up, from the L2.
+  double argmax_step = 0;       ///< The same for argmax.
+  double sum_cold = 0;          ///< From memory, as a multiple.
+  double argmax_cold = 0;       ///< The same for argmax.
+  double argmax_element = 0;    ///< Lane-cycles per element of argmax.
+  double sum_warp_row = 0;      ///< SM-cycles per row, a warp for each.
+  double argmax_warp_row = 0;   ///< The same for argmax.
+  double sum_block_row = 0;     ///< SM-cycles per row, a block for each.
+  double argmax_block_row = 0;  ///< The same for argmax.
+};
+
+/// Eager sums over the first axis and of everything.
+struct ColumnSumCalibration {
+  double start = 0;         ///< s
+  double memory_share = 0;  ///< Of the memory's bandwidth.
+  double step = 0;          ///< s per four rows that one thread adds up, from the L2.
+  double step_cold = 0;     ///< From memory, as a multiple.
+  double split = 0;         ///< s, when several blocks share a column.
+  double split_each = 0;    ///< s per such block: the last one adds up all partial sums.
+  double full_share = 0;    ///< Sum of everything: share of the memory's bandwidth,
+  double full_start = 0;    ///< s, fixed time,
+  double full_element = 0;  ///< and cycles per element where a single block does it.
+};
+
+/// Backward of layer_norm: a kernel for the input's gradient, one for those of weight and bias.
+struct NormBackwardCalibration {
+  double start = 0;          ///< s
+  double memory_share = 0;   ///< Of the memory's bandwidth.
+  double row = 0;            ///< SM-cycles per row.
+  double element = 0;        ///< Lane-cycles per element.
+  double block_element = 0;  ///< Cycles that a single block needs per element.
+  double block_cold = 0;     ///< From memory, as a multiple.
+  double weights_row = 0;    ///< s per row, where few blocks do all rows.
+  double weights_bytes = 0;  ///< Bytes of input and gradient read again by the second kernel, as a multiple.
+  double reduce = 0;         ///< s, two further reductions from 65536 rows on.
+};
+
+/// Matrix products in tiles and waves.
+struct ProductCalibration {
+  double start = 0;          ///< s
+  double latency = 0;        ///< s, operands from memory.
+  double split_reduce = 0;   ///< s, adding up the parts of a product split along k.
+  double reduce_bytes = 0;   ///< The same per byte: share of the memory's bandwidth.
+  double peak_share = 0;     ///< Of the dense peak, inside a tile.
+  double tile = 0;           ///< s per full tile (256 x 128): start, end and writing.
+  double memory_share = 0;   ///< Of the memory's bandwidth.
+  double memory_blocks = 0;  ///< Blocks per SM that it takes to draw all of the bandwidth.
+  double sharpness = 0;      ///< Exponent of the soft maximum.
+  double fp8 = 0;            ///< Share of the fp8 peak, relative to 16-bit.
+  double fp16 = 0;           ///< The same for fp16: its numbers draw more power.
+  double fp32 = 0;           ///< The same for fp32 on vector units.
+  double tf32 = 0;           ///< The same for tf32.
+  double misaligned = 0;     ///< Share of the peak with rows that are no multiple of 16 bytes.
+  double convolution = 0;    ///< Relative speed of implicit products with strides or windows.
+};
+
+/// Fused attention (flash). The unit of work is a block of 128 x 128 scores.
+struct AttentionCalibration {
+  double start = 0;                ///< s
+  double item = 0;                 ///< s per 128 queries of one head.
+  double softmax = 0;              ///< SM-cycles per block of scores.
+  double peak_share = 0;           ///< Of the dense peak, in the two products.
+  double causal_block = 0;         ///< Blocks of scores with a causal mask, relative time.
+  double causal_tail = 0;          ///< Share of the longest item that is left alone at the end.
+  double backward_start = 0;       ///< s
+  double backward_item = 0;        ///< s per 128 queries of one head.
+  double backward_softmax = 0;     ///< SM-cycles per block of scores.
+  double backward_peak_share = 0;  ///< Of the dense peak, in the five products.
+  double backward_streams = 0;     ///< Of the memory's bandwidth, in the kernels before and after.
+  double decode_start = 0;         ///< s
+  double decode_share = 0;         ///< Of the memory's bandwidth.
+  double decode_cached = 0;        ///< The same for a cache in the L2.
+  double decode_reduce = 0;        ///< s, joining the parts of a sequence.
+};
+
+/// Gathers, scatters, losses.
+struct IndexedCalibration {
+  double gather_start = 0;     ///< s
+  double gather_share = 0;     ///< Of the memory's bandwidth.
+  double scatter_element = 0;  ///< SM-cycles per element added to a table.
+  double fill_share = 0;       ///< Of the memory's bandwidth, filling a table with zeros.
+  double loss = 0;             ///< s, picking the labels' numbers and their mean.
+};
+
+/// Lists of tensors.
+struct OptimizerCalibration {
+  double fused_share = 0;    ///< Of the memory's bandwidth.
+  double foreach_share = 0;  ///< The same for one pass of many.
+  double start = 0;          ///< s per kernel.
+};
+
+/// Kernels of torch.compile.
+struct InductorCalibration {
+  double start = 0;             ///< s, elementwise.
+  double latency = 0;           ///< s, input from memory.
+  double memory_share = 0;      ///< Of the memory's bandwidth.
+  double block_start = 0;       ///< Cycles from one block's start to the next one's, whole device.
+  double sharpness = 0;         ///< Exponent of the soft maximum.
+  double persistent_start = 0;  ///< s
+  double persistent_alu = 0;    ///< Arithmetic relative to the looped form.
+  double looped_start = 0;      ///< s
+  double looped_loop = 0;       ///< s, more of it for each dependent loop.
+  double looped_block = 0;      ///< SM-cycles per row.
+  double welford = 0;           ///< Lane-cycles per element.
+  double softmax = 0;           ///< Lane-cycles per element.
+  double rows_per_sm =
+      0;                 ///< Rows in flight on an SM; where they do not fit the L2, loops read memory again.
+  double fused_alu = 0;  ///< Arithmetic of functions fused into a loop, relative to AluCalibration.
+  double column_start = 0;   ///< s, sums over the first axis.
+  double column_second = 0;  ///< s, their second kernel.
+};
+
+struct KernelCalibration {
+  MemoryCalibration memory;
+  AluCalibration alu;
+  PointwiseCalibration pointwise;
+  CopyCalibration copy;
+  NormCalibration norm;
+  SoftmaxCalibration softmax;
+  RowSumCalibration row_sum;
+  ColumnSumCalibration column_sum;
+  NormBackwardCalibration norm_backward;
+  ProductCalibration product;
+  AttentionCalibration attention;
+  IndexedCalibration indexed;
+  OptimizerCalibration optimizer;
+  InductorCalibration inductor;
+  std::string transferred_from;  ///< The device that the numbers were measured on; empty: this one.
+
+  bool operator==(const KernelCalibration&) const;
+};
+
+enum class CalibrationUnit {
+  Time,    ///< Kept in seconds, written with its unit.
+  Cycles,  ///< A bare number.
+  Share,   ///< A bare number: part or multiple of a rate.
+  Number,  ///< Any other bare number.
+};
+
+/// One number of a KernelCalibration: how files call it and where it is.
+struct CalibrationParameter {
+  std::string_view section;  ///< "pointwise"
+  std::string_view key;      ///< "start"
+  CalibrationUnit unit;
+  std::string_view about;
+  double& (*get)(KernelCalibration&);
+
+  double value(const KernelCalibration& calibration) const {
+    return get(const_cast<KernelCalibration&>(calibration));
+  }
+};
+
+/// All of them, in the order of the files.
+std::span<const CalibrationParameter> calibration_parameters();
+
+/// Everything that is impossible in `calibration`.
+std::vector<SpecProblem> problems(const KernelCalibration& calibration);
+
+}  // namespace gpusim
