@@ -119,6 +119,7 @@ class Accounts {
     Picoseconds busy{0};
     Picoseconds op_sum{0};
     Picoseconds launch_latency{0};
+    Picoseconds gap{0};
     Picoseconds dispatch{0};
   };
   void add(const Additions& sums) {
@@ -126,6 +127,7 @@ class Accounts {
     totals.busy += sums.busy;
     totals.op_sum += sums.op_sum;
     idle(IdleCause::LaunchLatency, sums.launch_latency);
+    idle(IdleCause::Gap, sums.gap);
     idle(IdleCause::Dispatch, sums.dispatch);
   }
   /// What `thread` did last.

@@ -63,20 +63,21 @@ class OnePass {
     GapClass op_class = 0;  ///< Of the op before.
   };
 
-  struct StreamState {
+  struct alignas(64) StreamState {
+    // What every launch reads and writes: one cache line.
     Tail tail;
-    bool plain = false;       ///< In use, and no wait rides on the next launch.
-    TakeTimes taken;          ///< Of the launch queue.
-    Picoseconds barrier{-1};  ///< The latest event waited for, with the event latency.
+    bool attached_open = false;  ///< Waits ride on the next launch;
+    bool has_attached = false;   ///< some of them for an event that has been recorded: `attached`.
     bool has_barrier = false;
+    Picoseconds held_until{0};  ///< The later of `barrier` and `floor`.
+    TakeTimes taken;            ///< Of the launch queue.
+
+    Picoseconds barrier{-1};  ///< The latest event waited for, with the event latency.
     Fire barrier_fire;
     Picoseconds floor{0};  ///< The latest wait is taken.
     Picoseconds floor_call_end{0};
     Picoseconds done{0};  ///< Completion of the latest wait or record.
-    bool used = false;
-    bool attached_open = false;  ///< Waits ride on the next launch;
-    bool has_attached = false;   ///< some of them for an event that has been recorded:
-    Fire attached;               ///< the latest.
+    Fire attached;        ///< The latest of the events that waits ride on the next launch for.
 
     /// Completion of everything so far.
     Picoseconds all_end() const { return std::max(done, tail.end); }
@@ -90,6 +91,16 @@ class OnePass {
     StartCause cause;
   };
 
+  /// What the loop over launches adds up, in picoseconds, until the next hand_over() to the accounts.
+  struct Sums {
+    std::int64_t busy_until = 0;
+    std::int64_t handed_over = 0;  ///< busy_until then.
+    std::int64_t op_sum = 0;
+    std::int64_t launch_latency = 0;
+    std::int64_t gap = 0;
+    std::int64_t dispatch = 0;
+  };
+
   /// Where a call that puts something into a stream found its place.
   struct Placed {
     Picoseconds arrival;
@@ -100,6 +111,8 @@ class OnePass {
   bool step();
   template <bool several>
   const Instruction* launch_plain(const Instruction* at, const Instruction* end);
+  bool record_or_attach(const Instruction& instruction, std::int64_t now);
+  Sums hand_over(Sums sums);
   bool execute(const Instruction& instruction);
   bool wait(const Instruction& instruction);
   bool record(const Instruction& instruction, Picoseconds arrival, Picoseconds call_end);
@@ -109,14 +122,11 @@ class OnePass {
   void synchronize(const Instruction& instruction, Picoseconds completion);
   bool recorded_by_thread(Index event);
 
-  static void use(StreamState& stream) {
-    stream.used = true;
-    stream.plain = !stream.attached_open;
-  }
   Picoseconds pass_attached(StreamState& stream, Picoseconds taken);
   void launch_done(const Instruction& instruction, const StreamState& stream, Picoseconds call_end);
   Placed place(const Instruction& instruction, bool takes_place);
   void take(StreamState& stream, Picoseconds at);
+  void lengthen_queue();
   void pass_barrier(StreamState& stream, const Fire& fire);
   Picoseconds take_time(const StreamState& stream, Picoseconds arrival, Picoseconds gap) const;
   Picoseconds gap_to(const StreamState& stream, const GpuOp& op, GapClass op_class) const {
@@ -175,6 +185,7 @@ class OnePass {
   std::int64_t allocated_ = 0;
   std::int64_t peak_ = 0;
   std::int32_t queue_length_max_ = 0;
+  bool gaps_are_short_ = false;
   bool too_long_ = false;
 };
 

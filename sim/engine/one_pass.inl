@@ -4,6 +4,28 @@
 
 namespace gpusim::engine {
 
+/// The loop over launches (one_pass_launches.inl) looks once in so many instructions whether time has gone
+/// beyond time_max. Until then nothing overflows: one instruction adds at most four durations, none of which
+/// is longer than 2^short_bits ps (1.1 s).
+constexpr std::ptrdiff_t instructions_between_looks = 1 << 16;
+constexpr int short_bits = 40;
+
+/// Whether all are short, and none is negative.
+inline bool all_short(std::int64_t combined_by_or) {
+  return (static_cast<std::uint64_t>(combined_by_or) >> short_bits) == 0;
+}
+
+inline bool is_short_gap(Picoseconds gap) {
+  return all_short(gap.count() < 0 ? ~gap.count() : gap.count());
+}
+
+inline bool has_short_gaps(const Machine& machine) {
+  for (const auto& row : machine.gap)
+    for (const Picoseconds gap : row)
+      if (!is_short_gap(gap)) return false;
+  return is_short_gap(machine.event_latency);
+}
+
 template <class Sink>
 std::optional<Run> OnePass<Sink>::run(std::int64_t steps) {
   std::size_t threads_used = 0;
@@ -14,7 +36,8 @@ std::optional<Run> OnePass<Sink>::run(std::int64_t steps) {
     }
   if (threads_used != 1 || may_share(program_, machine_)) return std::nullopt;
   for (StreamState& stream : streams_)
-    stream.taken.set_depth(static_cast<std::size_t>(machine_.launch_queue_depth));
+    stream.taken.remember(static_cast<std::size_t>(std::min(machine_.launch_queue_depth, 32)));
+  gaps_are_short_ = has_short_gaps(machine_);
   const bool several = streams_.size() > 1;
   for (; step_ < steps; ++step_)
     if (!(several ? step<true>() : step<false>())) return std::nullopt;
@@ -154,8 +177,11 @@ void OnePass<Sink>::synchronize(const Instruction& instruction, Picoseconds comp
 template <class Sink>
 typename OnePass<Sink>::Placed OnePass<Sink>::place(const Instruction& instruction, bool takes_place) {
   Placed placed{.arrival = now_ + instruction.latency, .call_end = now_ + instruction.duration};
-  const auto depth = static_cast<std::size_t>(machine_.launch_queue_depth);
-  const Picoseconds freed(takes_place ? streams_[instruction.stream].taken.latest(depth) : -1);
+  // Only as many entries as the longest queue so far can be waiting still.
+  const Picoseconds freed(
+      takes_place && queue_length_max_ == machine_.launch_queue_depth
+          ? streams_[instruction.stream].taken.latest(static_cast<std::size_t>(queue_length_max_))
+          : -1);
   // A full queue may have drained when the call comes to write its entry.
   const Picoseconds at = std::min(placed.call_end, placed.arrival);
   if (freed > at) {
@@ -178,8 +204,18 @@ void OnePass<Sink>::take(StreamState& stream, Picoseconds at) {
   if (queue_length_max_ == 0 ||
       (queue_length_max_ < machine_.launch_queue_depth &&
        stream.taken.latest(static_cast<std::size_t>(queue_length_max_)) > now_.count()))
-    ++queue_length_max_;
+    lengthen_queue();
   stream.taken.push(at.count());
+}
+
+/// The longest queue so far was as long as that of a stream that gets one more.
+template <class Sink>
+[[gnu::noinline]] void OnePass<Sink>::lengthen_queue() {
+  ++queue_length_max_;
+  const auto length = static_cast<std::size_t>(queue_length_max_);
+  if (length <= streams_.front().taken.remembered()) return;
+  for (StreamState& stream : streams_)
+    stream.taken.remember(std::min(2 * length, static_cast<std::size_t>(machine_.launch_queue_depth)));
 }
 
 template <class Sink>
@@ -188,6 +224,7 @@ void OnePass<Sink>::pass_barrier(StreamState& stream, const Fire& fire) {
   if (stream.has_barrier && barrier < stream.barrier) return;
   stream.has_barrier = true;
   stream.barrier = barrier;
+  stream.held_until = std::max(stream.held_until, barrier);
   stream.tail.not_before = std::max(stream.tail.not_before, barrier);
   stream.barrier_fire = fire;
 }
@@ -213,7 +250,6 @@ inline bool OnePass<Sink>::attach(const Instruction& instruction) {
   StreamState& stream = streams_[instruction.stream];
   if (!stream.attached_open) ++attached_open_;
   stream.attached_open = true;
-  stream.plain = false;
   if (event.recorded && (!stream.has_attached || event.fire.at >= stream.attached.at)) {
     stream.has_attached = true;
     stream.attached = event.fire;
@@ -242,6 +278,7 @@ bool OnePass<Sink>::wait(const Instruction& instruction) {
     pass_barrier(stream, event.fire);
     stream.done = std::max(taken, stream.barrier_fire.at);
     stream.floor = taken;
+    stream.held_until = std::max(stream.held_until, taken);
     stream.tail.not_before = std::max(stream.tail.not_before, taken);
     stream.floor_call_end = placed.call_end;
   }
@@ -279,7 +316,6 @@ bool OnePass<Sink>::launch_op(const Instruction& instruction) {
   if (!(valid(op.duration) && valid(op.min_period) && op.gap_class < gap_class_limit)) return false;
   if (op.distribution != no_index && op.distribution >= program_.distributions.size()) return false;
   StreamState& stream = streams_[instruction.stream];
-  use(stream);
   accounts_.totals.counts.kernel_launches += op.kind == OpKind::Kernel ? 1 : 0;
   const Placed placed = place(instruction, true);
   Picoseconds start = take_time(stream, placed.arrival, gap_to(stream, op, op.gap_class));
@@ -310,7 +346,6 @@ bool OnePass<Sink>::launch_graph(const Instruction& instruction) {
   if (instruction.stream >= streams_.size() || instruction.object >= program_.graphs.size()) return false;
   const CudaGraph& graph = program_.graphs[instruction.object];
   StreamState& stream = streams_[instruction.stream];
-  use(stream);
   GraphState& state = graphs_[instruction.object];
   if (state.stream == no_index) {
     check_graph(program_, instruction.object);
@@ -359,7 +394,6 @@ template <class Sink>
 Picoseconds OnePass<Sink>::pass_attached(StreamState& stream, Picoseconds taken) {
   if (!stream.attached_open) return taken;
   stream.attached_open = false;
-  stream.plain = true;
   --attached_open_;
   if (!stream.has_attached) return taken;
   stream.has_attached = false;

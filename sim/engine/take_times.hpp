@@ -3,45 +3,47 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <vector>
+#include <memory>
+#include <utility>
 
 namespace gpusim::engine {
 
-/// Times in picoseconds, in order. Remembers the last `depth` entries.
+/// Times in picoseconds, in order. Remembers as many of the latest as remember() was told, in a window that
+/// slides over memory of twice its size: where that ends, it is copied back to the begin.
 class TakeTimes {
  public:
-  void set_depth(std::size_t depth) {
-    depth_ = depth;
-    resize(std::bit_ceil(std::min<std::size_t>(depth, 1024)));
-  }
-  /// The `n`-th latest, 1 to depth; before all times if there are not so many.
-  std::int64_t latest(std::size_t n) const { return items_[(count_ - n) & mask_]; }
+  /// The `n`-th latest, 1 to remembered(); before all times if there are not so many.
+  std::int64_t latest(std::size_t n) const { return *(end_ - n); }
   [[gnu::always_inline]] void push(std::int64_t time) {
-    if (count_ == grow_at_) [[unlikely]]
-      resize(2 * items_.size());
-    items_[count_++ & mask_] = time;
+    if (end_ == limit_) [[unlikely]]
+      slide();
+    *end_++ = time;
   }
-  std::size_t count() const { return count_; }
+  std::size_t remembered() const { return remembered_; }
+  /// At least the `n` latest from now on. What had been forgotten counts as before all times.
+  void remember(std::size_t n) {
+    if (n <= remembered_) return;
+    auto larger = std::make_unique_for_overwrite<std::int64_t[]>(2 * n);
+    std::fill_n(larger.get(), n - remembered_, -1);
+    std::copy_n(end_ - remembered_, remembered_, larger.get() + (n - remembered_));
+    memory_ = std::move(larger);
+    end_ = memory_.get() + n;
+    limit_ = end_ + n;
+    remembered_ = n;
+  }
 
  private:
-  [[gnu::noinline]] void resize(std::size_t size) {
-    std::vector<std::int64_t> larger(size, -1);
-    for (std::size_t i = 0; i < std::min(count_, items_.size()); ++i)
-      larger[(count_ - 1 - i) & (size - 1)] = items_[(count_ - 1 - i) & mask_];
-    items_ = std::move(larger);
-    mask_ = size - 1;
-    grow_at_ = size >= depth_ ? std::numeric_limits<std::size_t>::max() : size;
+  [[gnu::noinline]] void slide() {
+    std::copy_n(end_ - remembered_, remembered_, memory_.get());
+    end_ = memory_.get() + remembered_;
   }
 
-  std::size_t depth_ = 1;
-  std::size_t count_ = 0;
-  std::size_t mask_ = 0;
-  std::size_t grow_at_ = 0;  ///< The count at which more has to be remembered.
-  std::vector<std::int64_t> items_{-1};
+  std::int64_t* end_ = nullptr;    ///< Of the window.
+  std::int64_t* limit_ = nullptr;  ///< Of the memory.
+  std::size_t remembered_ = 0;
+  std::unique_ptr<std::int64_t[]> memory_;
 };
 
 }  // namespace gpusim::engine
