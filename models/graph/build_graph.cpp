@@ -1,0 +1,1180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/depth_first_search.hpp>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "models/graph/catalogue.hpp"
+#include "models/graph/network.hpp"
+#include "models/units/text.hpp"
+
+namespace gpusim {
+namespace {
+
+/// A tensor in an expression.
+struct TensorRef {
+  TensorIndex index = graph_none;
+};
+
+/// What an expression is worth.
+struct Value {
+  using List = std::vector<Value>;
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, TensorRef, List> is;
+
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&is);
+  }
+  bool is_none() const { return std::holds_alternative<std::monostate>(is); }
+};
+
+Value to_value(const NetworkValue& value) {
+  return std::visit([](const auto& held) { return Value{held}; }, value);
+}
+
+std::string_view type_name(const Value& value) {
+  struct Name {
+    std::string_view operator()(std::monostate) const { return "none"; }
+    std::string_view operator()(bool) const { return "a truth value"; }
+    std::string_view operator()(std::int64_t) const { return "an integer"; }
+    std::string_view operator()(double) const { return "a number"; }
+    std::string_view operator()(const std::string&) const { return "a word"; }
+    std::string_view operator()(TensorRef) const { return "a tensor"; }
+    std::string_view operator()(const Value::List&) const { return "a list"; }
+  };
+  return std::visit(Name{}, value.is);
+}
+
+std::string known_names(std::vector<std::string> names, std::string_view plural) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::string text = "known " + std::string(plural) + ": ";
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i ? ", " : "") + names[i];
+  return text;
+}
+
+/// Edit distance, for "did you mean".
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t up = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string hint_for(std::string_view wanted, const std::vector<std::string>& known,
+                     std::string_view plural) {
+  const std::string* best = nullptr;
+  std::size_t best_distance = 1 + wanted.size() / 3;
+  for (const std::string& candidate : known)
+    if (const std::size_t d = distance(wanted, candidate);
+        d < best_distance || (d == best_distance && best == nullptr)) {
+      best_distance = d;
+      best = &candidate;
+    }
+  return best != nullptr ? "did you mean '" + *best + "'?" : known_names(known, plural);
+}
+
+using Scope = std::map<std::string, Value, std::less<>>;
+
+/// Evaluates what has no tensors in it: sizes, words, truth values. The graph builder adds tensors.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+
+ protected:
+  Value evaluate(const Expression& e) {
+    using Kind = Expression::Kind;
+    switch (e.kind) {
+      case Kind::Integer:
+        return {e.integer};
+      case Kind::Number:
+        return {e.number};
+      case Kind::Word:
+        return {e.text};
+      case Kind::True:
+        return {true};
+      case Kind::False:
+        return {false};
+      case Kind::None:
+        return {};
+      case Kind::Name:
+        return look_up(e);
+      case Kind::List: {
+        Value::List list;
+        for (const Expression& part : e.parts) list.push_back(evaluate(part));
+        return {std::move(list)};
+      }
+      case Kind::Call:
+        return call(e);
+      case Kind::Conditional:
+        return evaluate(e.parts[truth(e.parts[0]) ? 1 : 2]);
+      case Kind::Unary: {
+        const Value operand = evaluate(e.parts[0]);
+        if (e.text == "not") {
+          const bool* flag = operand.as<bool>();
+          if (flag == nullptr)
+            throw GraphError(e.place, "'not' takes a truth value, not " + std::string(type_name(operand)));
+          return {!*flag};
+        }
+        if (const auto* i = operand.as<std::int64_t>()) return {-*i};
+        if (const auto* d = operand.as<double>()) return {-*d};
+        if (operand.as<TensorRef>() != nullptr) return tensor_unary(e, operand);
+        throw GraphError(e.place, "cannot negate " + std::string(type_name(operand)));
+      }
+      case Kind::Binary:
+        return binary(e);
+    }
+    throw GraphError(e.place, "unknown kind of expression");
+  }
+
+  bool truth(const Expression& e) {
+    const Value value = evaluate(e);
+    const bool* flag = value.as<bool>();
+    if (flag == nullptr)
+      throw GraphError(e.place,
+                       "a condition must be true or false, but this is " + std::string(type_name(value)),
+                       "write a comparison such as attention == 'flash'");
+    return *flag;
+  }
+
+  std::int64_t integer(const Expression& e, std::string_view what) {
+    const Value value = evaluate(e);
+    if (const auto* i = value.as<std::int64_t>()) return *i;
+    throw GraphError(e.place,
+                     std::string(what) + " must be an integer, but this is " + std::string(type_name(value)));
+  }
+
+  virtual Value look_up(const Expression& e) = 0;
+  virtual Value call(const Expression& e) = 0;
+  virtual Value tensor_unary(const Expression& e, const Value&) {
+    throw GraphError(e.place, "there are no tensors here");
+  }
+  virtual Value tensor_binary(const Expression& e, const Value&, const Value&) {
+    throw GraphError(e.place, "there are no tensors here");
+  }
+
+  /// Functions of numbers; nothing if the name is none of them.
+  std::optional<Value> number_function(const Expression& e) {
+    static const std::set<std::string, std::less<>> names{"min",  "max", "ceil_div", "round_up",
+                                                          "sqrt", "int", "require"};
+    if (names.count(e.text) == 0) return std::nullopt;
+    for (const std::string& name : e.names)
+      if (!name.empty()) throw GraphError(e.place, e.text + "() takes no named arguments");
+    const auto want = [&](std::size_t count) {
+      if (e.parts.size() != count)
+        throw GraphError(e.place, e.text + "() takes " + std::to_string(count) + " arguments, not " +
+                                      std::to_string(e.parts.size()));
+    };
+    if (e.text == "require") {
+      want(2);
+      const Value message = evaluate(e.parts[1]);
+      const auto* words = message.as<std::string>();
+      if (words == nullptr)
+        throw GraphError(e.parts[1].place, "the second argument of require() is a message in quotes");
+      if (!truth(e.parts[0])) throw GraphError(e.place, *words, "the network's file asks for this");
+      return Value{};
+    }
+    if (e.text == "sqrt" || e.text == "int") {
+      want(1);
+      const double x = number(e.parts[0]);
+      if (e.text == "sqrt") {
+        if (x < 0) throw GraphError(e.place, "sqrt() of a negative number");
+        return Value{std::sqrt(x)};
+      }
+      if (!(std::abs(x) < 9e18)) throw GraphError(e.place, "int() of a number that is too large");
+      return Value{static_cast<std::int64_t>(x)};
+    }
+    want(2);
+    const std::int64_t a = integer(e.parts[0], "the first argument of " + e.text + "()");
+    const std::int64_t b = integer(e.parts[1], "the second argument of " + e.text + "()");
+    if (e.text == "min") return Value{std::min(a, b)};
+    if (e.text == "max") return Value{std::max(a, b)};
+    if (b < 1 || a < 0)
+      throw GraphError(e.place, e.text + "() takes a number of at least 0 and one of at least 1");
+    const std::int64_t quotient = a / b + (a % b != 0 ? 1 : 0);
+    return Value{e.text == "ceil_div" ? quotient : checked(e, '*', quotient, b)};
+  }
+
+  double number(const Expression& e) {
+    const Value value = evaluate(e);
+    if (const auto* i = value.as<std::int64_t>()) return static_cast<double>(*i);
+    if (const auto* d = value.as<double>()) return *d;
+    throw GraphError(e.place, "must be a number, but is " + std::string(type_name(value)));
+  }
+
+ private:
+  static std::int64_t checked(const Expression& e, char op, std::int64_t a, std::int64_t b) {
+    std::int64_t result = 0;
+    const bool overflow = op == '+'   ? __builtin_add_overflow(a, b, &result)
+                          : op == '-' ? __builtin_sub_overflow(a, b, &result)
+                                      : __builtin_mul_overflow(a, b, &result);
+    if (overflow) throw GraphError(e.place, "the result does not fit into 64 bits");
+    return result;
+  }
+
+  Value binary(const Expression& e) {
+    const std::string& op = e.text;
+    if (op == "and") return {truth(e.parts[0]) && truth(e.parts[1])};
+    if (op == "or") return {truth(e.parts[0]) || truth(e.parts[1])};
+    const Value a = evaluate(e.parts[0]);
+    const Value b = evaluate(e.parts[1]);
+    if (a.as<TensorRef>() != nullptr || b.as<TensorRef>() != nullptr) return tensor_binary(e, a, b);
+    if (op == "==" || op == "!=") return {equal(e, a, b) == (op == "==")};
+    const auto* i = a.as<std::int64_t>();
+    const auto* j = b.as<std::int64_t>();
+    if (i != nullptr && j != nullptr) return integers(e, *i, *j);
+    const double x = as_number(e, a);
+    const double y = as_number(e, b);
+    if (op == "+") return {x + y};
+    if (op == "-") return {x - y};
+    if (op == "*") return {x * y};
+    if (op == "/") return {x / y};
+    if (op == "**") return {std::pow(x, y)};
+    if (op == "<") return {x < y};
+    if (op == "<=") return {x <= y};
+    if (op == ">") return {x > y};
+    if (op == ">=") return {x >= y};
+    throw GraphError(e.place, "'" + op + "' is for integers");
+  }
+
+  static double as_number(const Expression& e, const Value& v) {
+    if (const auto* i = v.as<std::int64_t>()) return static_cast<double>(*i);
+    if (const auto* d = v.as<double>()) return *d;
+    throw GraphError(e.place, "'" + e.text + "' cannot be applied to " + std::string(type_name(v)));
+  }
+
+  static bool equal(const Expression& e, const Value& a, const Value& b) {
+    if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
+    if (a.as<std::string>() != nullptr && b.as<std::string>() != nullptr)
+      return *a.as<std::string>() == *b.as<std::string>();
+    if (a.as<bool>() != nullptr && b.as<bool>() != nullptr) return *a.as<bool>() == *b.as<bool>();
+    const bool numbers = (a.as<std::int64_t>() != nullptr || a.as<double>() != nullptr) &&
+                         (b.as<std::int64_t>() != nullptr || b.as<double>() != nullptr);
+    if (!numbers)
+      throw GraphError(e.place,
+                       "cannot compare " + std::string(type_name(a)) + " with " + std::string(type_name(b)));
+    return as_number(e, a) == as_number(e, b);
+  }
+
+  static Value integers(const Expression& e, std::int64_t a, std::int64_t b) {
+    const std::string& op = e.text;
+    if (op == "+" || op == "-" || op == "*") return {checked(e, op[0], a, b)};
+    if (op == "<") return {a < b};
+    if (op == "<=") return {a <= b};
+    if (op == ">") return {a > b};
+    if (op == ">=") return {a >= b};
+    if (op == "**") {
+      if (b < 0 || b > 62) throw GraphError(e.place, "the exponent must be between 0 and 62");
+      std::int64_t power = 1;
+      for (std::int64_t i = 0; i < b; ++i) power = checked(e, '*', power, a);
+      return {power};
+    }
+    if (b == 0) throw GraphError(e.place, "division by zero");
+    if (b == -1) return {op == "%" ? std::int64_t{0} : checked(e, '-', 0, a)};
+    if (op == "/") {
+      // Sizes are whole numbers: a division that leaves something over is nearly always a mistake.
+      if (a % b != 0)
+        throw GraphError(e.place, std::to_string(a) + " / " + std::to_string(b) + " leaves a remainder",
+                         "sizes must divide; '//' rounds down");
+      return {a / b};
+    }
+    // As in Python, rounded down.
+    const std::int64_t quotient = a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+    if (op == "//") return {quotient};
+    return {a - quotient * b};
+  }
+};
+
+/// The values of sizes: what the scenario sets, the parameters of the network, and what is derived from them.
+class SizeEvaluator : public Evaluator {
+ public:
+  SizeEvaluator(const Network& network, const NetworkSizes& sizes) {
+    std::vector<std::string> known;
+    for (const Network::Parameter& p : network.parameters) {
+      known.push_back(p.name);
+      const auto given = sizes.parameters.find(p.name);
+      add(p.name, given == sizes.parameters.end() ? p.value : matched(p, given->second));
+    }
+    for (const auto& [key, value] : sizes.parameters)
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        throw GraphError({}, "the network " + network.key + " has no parameter '" + key + "'",
+                         hint_for(key, known, "parameters"));
+    add("batch", sizes.batch);
+    add("sequence", sizes.sequence);
+    add("tokens", sizes.step == StepKind::Decode ? std::int64_t{1} : sizes.sequence);
+    add("step", std::string(name(sizes.step)));
+    add("dtype", std::string(name(sizes.dtype)));
+    for (const Network::Derived& d : network.derived) {
+      const Value value = evaluate(d.value);
+      struct Plain {
+        const Expression& e;
+        NetworkValue operator()(bool v) const { return v; }
+        NetworkValue operator()(std::int64_t v) const { return v; }
+        NetworkValue operator()(double v) const { return v; }
+        NetworkValue operator()(const std::string& v) const { return v; }
+        NetworkValue operator()(std::monostate) const {
+          throw GraphError(e.place, "a derived size must not be none");
+        }
+        NetworkValue operator()(TensorRef) const { throw GraphError(e.place, "a derived size is no tensor"); }
+        NetworkValue operator()(const Value::List&) const {
+          throw GraphError(e.place, "a derived size is no list");
+        }
+      };
+      add(d.name, std::visit(Plain{d.value}, value.is));
+    }
+  }
+
+  const std::vector<std::pair<std::string, NetworkValue>>& values() const { return values_; }
+  Scope scope() && { return std::move(scope_); }
+
+ private:
+  void add(const std::string& name, NetworkValue value) {
+    scope_[name] = to_value(value);
+    values_.emplace_back(name, std::move(value));
+  }
+
+  static NetworkValue matched(const Network::Parameter& p, const NetworkValue& given) {
+    const auto refuse = [&](std::string_view what) -> NetworkValue {
+      throw GraphError({}, "parameter '" + p.name + "' must be " + std::string(what));
+    };
+    if (std::holds_alternative<std::int64_t>(p.value) && !std::holds_alternative<std::int64_t>(given))
+      return refuse("an integer");
+    if (std::holds_alternative<bool>(p.value) && !std::holds_alternative<bool>(given))
+      return refuse("true or false");
+    if (std::holds_alternative<double>(p.value)) {
+      if (const auto* i = std::get_if<std::int64_t>(&given)) return static_cast<double>(*i);
+      if (!std::holds_alternative<double>(given)) return refuse("a number");
+    }
+    if (std::holds_alternative<std::string>(p.value)) {
+      const auto* word = std::get_if<std::string>(&given);
+      if (word == nullptr) return refuse("a word");
+      if (!p.choices.empty() && std::find(p.choices.begin(), p.choices.end(), *word) == p.choices.end())
+        throw GraphError({}, "parameter '" + p.name + "' cannot be '" + *word + "'",
+                         hint_for(*word, p.choices, "choices"));
+    }
+    return given;
+  }
+
+  Value look_up(const Expression& e) override {
+    const auto it = scope_.find(e.text);
+    if (it != scope_.end()) return it->second;
+    std::vector<std::string> known;
+    for (const auto& [key, value] : scope_) known.push_back(key);
+    throw GraphError(e.place, "unknown name '" + e.text + "'", hint_for(e.text, known, "names"));
+  }
+  Value call(const Expression& e) override {
+    if (auto value = number_function(e)) return *value;
+    throw GraphError(e.place, "'" + e.text + "' is no function of sizes",
+                     "functions of sizes: min, max, ceil_div, round_up, sqrt, int, require");
+  }
+
+  Scope scope_;
+  std::vector<std::pair<std::string, NetworkValue>> values_;
+};
+
+/// The blocks that a list of items calls, with the place of each call.
+void find_calls(const std::vector<NetworkItem>& items, const std::function<void(const Expression&)>& found) {
+  std::function<void(const Expression&)> walk = [&](const Expression& e) {
+    if (e.kind == Expression::Kind::Call) found(e);
+    for (const Expression& part : e.parts) walk(part);
+  };
+  for (const NetworkItem& item : items) {
+    if (const auto* statement = std::get_if<Statement>(&item.what)) {
+      walk(statement->value);
+    } else if (const auto* repeat = std::get_if<RepeatItem>(&item.what)) {
+      find_calls(repeat->body, found);
+    } else if (const auto* choice = std::get_if<IfItem>(&item.what)) {
+      find_calls(choice->then, found);
+      find_calls(choice->otherwise, found);
+    }
+  }
+}
+
+/// Throws if a block calls itself, over others or not: such a network has no end.
+void refuse_recursion(const Network& network) {
+  using Calls =
+      boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, std::size_t>;
+  Calls calls(network.blocks.size());
+  std::vector<TextPlace> places;
+  for (std::size_t i = 0; i < network.blocks.size(); ++i)
+    find_calls(network.blocks[i].body, [&](const Expression& e) {
+      for (std::size_t j = 0; j < network.blocks.size(); ++j)
+        if (network.blocks[j].name == e.text) {
+          boost::add_edge(i, j, places.size(), calls);
+          places.push_back(e.place);
+        }
+    });
+  struct Visitor : boost::dfs_visitor<> {
+    Visitor(const Network& n, const std::vector<TextPlace>& p) : network(n), places(p) {}
+    void back_edge(Calls::edge_descriptor edge, const Calls& g) const {
+      const std::string& from = network.blocks[boost::source(edge, g)].name;
+      const std::string& to = network.blocks[boost::target(edge, g)].name;
+      throw GraphError(places[boost::get(boost::edge_bundle, g, edge)],
+                       from == to ? "block '" + from + "' calls itself"
+                                  : "blocks call each other in a cycle: '" + to + "' leads to '" + from +
+                                        "', which calls '" + to + "'",
+                       "a network is a directed graph without cycles; repeat a block with 'repeat:'");
+    }
+    const Network& network;
+    const std::vector<TextPlace>& places;
+  };
+  boost::depth_first_search(calls, boost::visitor(Visitor(network, places)));
+}
+
+class GraphBuilder : public Evaluator {
+ public:
+  GraphBuilder(const Network& network, const NetworkSizes& sizes, const GraphLimits& limits)
+      : network_(network), sizes_(sizes), limits_(limits), globals_(SizeEvaluator(network, sizes).scope()) {
+    refuse_recursion(network);
+  }
+
+  OpGraph build() {
+    Frame frame;
+    frame_ = &frame;
+    for (const Network::Input& input : network_.inputs) {
+      const Dims shape = dims(input.shape, "the shape of input '" + input.name + "'", 1);
+      frame.variables[input.name] = Value{
+          TensorRef{add_tensor(input.name, contiguous_tensor(input.element.value_or(sizes_.dtype), shape),
+                               Role::Input, input.place)}};
+    }
+    run(network_.body);
+    for (const Expression& e : network_.gives) {
+      const Value value = evaluate(e);
+      const auto* tensor = value.as<TensorRef>();
+      if (tensor == nullptr)
+        throw GraphError(e.place, "a network gives tensors, but this is " + std::string(type_name(value)));
+      graph_.outputs.push_back(tensor->index);
+    }
+    if (graph_.ops.empty()) throw GraphError(network_.place, "the network has no op for this step");
+    return std::move(graph_);
+  }
+
+ private:
+  /// One call of a block.
+  struct Frame {
+    std::string path;  ///< "block[3].mlp."; empty at the top.
+    Scope variables;
+    std::map<std::string, int, std::less<>> used;  ///< How often a name was given in here.
+    std::string repeat_suffix;                     ///< "[3]" within a repeat.
+    int depth = 0;
+    bool index_read = false;  ///< Whether a statement read the index of the innermost repeat.
+    std::string index_name;
+  };
+
+  // --- Statements.
+
+  void run(const std::vector<NetworkItem>& items) {
+    for (const NetworkItem& item : items) {
+      if (const auto* statement = std::get_if<Statement>(&item.what)) {
+        execute(*statement);
+      } else if (const auto* repeat = std::get_if<RepeatItem>(&item.what)) {
+        run_repeat(*repeat);
+      } else if (const auto* choice = std::get_if<IfItem>(&item.what)) {
+        run(truth(choice->condition) ? choice->then : choice->otherwise);
+      }
+    }
+  }
+
+  void execute(const Statement& statement) {
+    target_ = statement.targets.size() == 1 ? &statement.targets.front() : nullptr;
+    Value value = evaluate(statement.value);
+    target_ = nullptr;
+    if (statement.targets.empty()) return;
+    for (std::size_t i = 0; i < statement.targets.size(); ++i)
+      if (globals_.count(statement.targets[i]) != 0)
+        throw GraphError(statement.target_places[i],
+                         "'" + statement.targets[i] + "' is a size of the network and cannot be assigned to",
+                         "choose another name");
+    if (statement.targets.size() == 1) {
+      frame_->variables[statement.targets.front()] = std::move(value);
+      return;
+    }
+    const auto* list = value.as<Value::List>();
+    if (list == nullptr || list->size() != statement.targets.size())
+      throw GraphError(statement.place, std::to_string(statement.targets.size()) +
+                                            " names on the left, but the right is " +
+                                            (list == nullptr ? std::string(type_name(value))
+                                                             : "a list of " + std::to_string(list->size())));
+    for (std::size_t i = 0; i < list->size(); ++i) frame_->variables[statement.targets[i]] = (*list)[i];
+  }
+
+  /// Sizes of the graph at some moment.
+  struct Mark {
+    std::size_t ops = 0;
+    std::size_t tensors = 0;
+    std::size_t storages = 0;
+  };
+  Mark mark() const { return {graph_.ops.size(), graph_.tensors.size(), graph_.storages.size()}; }
+
+  void run_repeat(const RepeatItem& repeat) {
+    const std::int64_t times = integer(repeat.times, "the number of repeats");
+    if (times < 0)
+      throw GraphError(repeat.times.place,
+                       "the number of repeats must not be negative, but is " + std::to_string(times));
+    if (times > limits_.ops)
+      throw GraphError(repeat.times.place, std::to_string(times) + " repeats are more than " +
+                                               std::to_string(limits_.ops) + " (graph_ops_max)");
+    const std::string outer_suffix = frame_->repeat_suffix;
+    const std::string outer_index = frame_->index_name;
+    const bool outer_read = frame_->index_read;
+    frame_->index_name = repeat.index;
+    frame_->index_read = false;
+    Mark begin;
+    for (std::int64_t i = 0; i < times; ++i) {
+      // Two rounds are run; if the second left everything as it found it but for one round's worth of new
+      // tensors, the others are copies of it.
+      const std::map<std::string, int, std::less<>> used_before = frame_->used;
+      const Scope before = i == 1 ? frame_->variables : Scope{};
+      frame_->repeat_suffix = outer_suffix + "[" + std::to_string(i) + "]";
+      if (!repeat.index.empty()) frame_->variables[repeat.index] = Value{i};
+      const Mark start = mark();
+      run(repeat.body);
+      frame_->used = used_before;
+      if (i == 1 && times > 2 && !frame_->index_read && alike(before, begin, start)) {
+        copy_rounds(begin, start, times - 2, outer_suffix);
+        break;
+      }
+      begin = start;
+    }
+    if (!repeat.index.empty()) frame_->variables.erase(repeat.index);
+    frame_->repeat_suffix = outer_suffix;
+    frame_->index_name = outer_index;
+    frame_->index_read = outer_read;
+  }
+
+  /// Whether the round that began at `start` is the one that began at `begin`, shifted: then so is the next
+  /// one.
+  bool alike(const Scope& before, const Mark& begin, const Mark& start) const {
+    const Mark end = mark();
+    const std::size_t tensors = end.tensors - start.tensors;
+    if (end.ops - start.ops != start.ops - begin.ops || tensors != start.tensors - begin.tensors ||
+        end.storages - start.storages != start.storages - begin.storages)
+      return false;
+    if (pending_modules_ != 0) return false;
+    for (std::size_t i = start.ops; i < end.ops; ++i) {
+      const Op& now = graph_.ops[i];
+      const Op& then = graph_.ops[i - (end.ops - start.ops)];
+      if (now.like != then.like || now.module_calls != then.module_calls) return false;
+      for (std::size_t k = 0; k < now.inputs.size(); ++k) {
+        const TensorIndex a = now.inputs[k];
+        const TensorIndex b = then.inputs[k];
+        // What the round made moves along; what was there before both rounds stays. What goes in at the front
+        // of the first round was made before it and in the second round by the first: that must move along
+        // from now on.
+        const bool stays = a == b && (a == graph_none || a < begin.tensors);
+        const bool moves = a != graph_none && a >= begin.tensors &&
+                           (b < begin.tensors || b == graph_none || a == b + tensors);
+        if (!stays && !moves) return false;
+      }
+    }
+    for (const auto& [key, value] : frame_->variables) {
+      const auto old = before.find(key);
+      if (old == before.end()) return false;
+      const auto* a = value.as<TensorRef>();
+      const auto* b = old->second.as<TensorRef>();
+      if ((a == nullptr) != (b == nullptr)) return false;
+      if (a == nullptr) {
+        if (key != frame_->index_name && !plain_equal(value, old->second)) return false;
+        continue;
+      }
+      const bool stays = a->index == b->index && a->index < begin.tensors;
+      const bool moves =
+          a->index >= start.tensors && b->index >= begin.tensors && a->index == b->index + tensors;
+      if (!stays && !moves) return false;
+    }
+    return true;
+  }
+
+  static bool plain_equal(const Value& a, const Value& b) {
+    if (a.is.index() != b.is.index()) return false;
+    if (const auto* i = a.as<std::int64_t>()) return *i == *b.as<std::int64_t>();
+    if (const auto* d = a.as<double>()) return *d == *b.as<double>();
+    if (const auto* t = a.as<bool>()) return *t == *b.as<bool>();
+    if (const auto* s = a.as<std::string>()) return *s == *b.as<std::string>();
+    return a.is_none();  // lists may hold tensors: not looked into
+  }
+
+  void copy_rounds(const Mark& begin, const Mark& start, std::int64_t rounds,
+                   const std::string& outer_suffix) {
+    const Mark end = mark();
+    const std::size_t ops = end.ops - start.ops;
+    const auto tensors = static_cast<std::uint32_t>(end.tensors - start.tensors);
+    const auto storages = static_cast<std::uint32_t>(end.storages - start.storages);
+    if (static_cast<std::int64_t>(ops) > 0 &&
+        rounds > (limits_.ops - static_cast<std::int64_t>(end.ops)) / static_cast<std::int64_t>(ops))
+      too_many_ops(graph_.ops[start.ops].place);
+    const auto moved = [&](std::uint32_t index, std::size_t from, std::uint32_t by) {
+      return index != graph_none && index >= from ? index + by : index;
+    };
+    const std::string old_mark = outer_suffix + "[1]";
+    const auto renamed = [&](const std::string& name, const std::string& new_mark) {
+      // The mark stands right after the name of what is repeated in this frame.
+      const std::size_t at = name.find(old_mark, frame_->path.size());
+      return at == std::string::npos ? name
+                                     : name.substr(0, at) + new_mark + name.substr(at + old_mark.size());
+    };
+    const auto total = static_cast<std::size_t>(rounds);
+    graph_.ops.reserve(end.ops + total * ops);
+    graph_.tensors.reserve(end.tensors + total * tensors);
+    graph_.storages.reserve(end.storages + total * storages);
+    for (std::int64_t r = 1; r <= rounds; ++r) {
+      const std::string new_mark = outer_suffix + "[" + std::to_string(r + 1) + "]";
+      const auto by_op = static_cast<std::uint32_t>(ops * static_cast<std::size_t>(r));
+      const auto by_tensor = tensors * static_cast<std::uint32_t>(r);
+      const auto by_storage = storages * static_cast<std::uint32_t>(r);
+      for (std::size_t s = start.storages; s < end.storages; ++s)
+        graph_.storages.push_back(graph_.storages[s]);
+      for (std::size_t t = start.tensors; t < end.tensors; ++t) {
+        GraphTensor tensor = graph_.tensors[t];
+        tensor.name = renamed(tensor.name, new_mark);
+        tensor.storage = moved(tensor.storage, begin.storages, by_storage);
+        tensor.producer = moved(tensor.producer, begin.ops, by_op);
+        graph_.tensors.push_back(std::move(tensor));
+      }
+      for (std::size_t i = start.ops; i < end.ops; ++i) {
+        Op op = graph_.ops[i];
+        op.name = renamed(op.name, new_mark);
+        for (TensorIndex& t : op.inputs) t = moved(t, begin.tensors, by_tensor);
+        for (TensorIndex& t : op.outputs) t = moved(t, begin.tensors, by_tensor);
+        graph_.ops.push_back(std::move(op));
+      }
+    }
+    const auto by = tensors * static_cast<std::uint32_t>(rounds);
+    for (auto& [key, value] : frame_->variables)
+      if (auto* tensor = std::get_if<TensorRef>(&value.is))
+        tensor->index = moved(tensor->index, begin.tensors, by);
+  }
+
+  // --- Expressions.
+
+  Value look_up(const Expression& e) override {
+    if (!frame_->index_name.empty() && e.text == frame_->index_name) frame_->index_read = true;
+    const auto local = frame_->variables.find(e.text);
+    if (local != frame_->variables.end()) return local->second;
+    const auto global = globals_.find(e.text);
+    if (global != globals_.end()) return global->second;
+    std::vector<std::string> known;
+    for (const auto& [key, value] : frame_->variables) known.push_back(key);
+    for (const auto& [key, value] : globals_) known.push_back(key);
+    throw GraphError(e.place, "unknown name '" + e.text + "'", hint_for(e.text, known, "names"));
+  }
+
+  Value call(const Expression& e) override {
+    // Names of what is called inside an argument are not those of the statement's target.
+    const std::string* const target = std::exchange(target_, nullptr);
+    if (auto value = number_function(e)) return *value;
+    if (e.text == "parameter" || e.text == "buffer" || e.text == "state") return declare(e, target);
+    if (e.text == "size") return size_of_tensor(e);
+    for (const NetworkBlock& block : network_.blocks)
+      if (block.name == e.text) return call_block(e, block);
+    const OpKind* kind = find_op(e.text);
+    if (kind == nullptr) {
+      std::vector<std::string> known{"parameter", "buffer", "state", "size"};
+      for (const NetworkBlock& block : network_.blocks) known.push_back(block.name);
+      for (const OpKind& k : op_catalogue()) known.emplace_back(k.name);
+      throw GraphError(e.place, "unknown op or block '" + e.text + "'",
+                       hint_for(e.text, known, "ops and blocks"));
+    }
+    std::vector<std::pair<std::string, Value>> arguments;
+    arguments.reserve(e.parts.size());
+    for (std::size_t i = 0; i < e.parts.size(); ++i) arguments.emplace_back(e.names[i], evaluate(e.parts[i]));
+    return apply(*kind, std::move(arguments), e, target);
+  }
+
+  Value declare(const Expression& e, const std::string* target) {
+    if (e.parts.empty() || !e.names[0].empty() || e.parts.size() > 2 ||
+        (e.parts.size() == 2 && e.names[1] != "dtype"))
+      throw GraphError(
+          e.place, e.text + "() takes a shape and, if it is not the network's, a dtype",
+          "write " + e.text + "([d_model]) or " + e.text + "([sequence, sequence], dtype='bool')");
+    const Dims shape = dims(e.parts[0], "the shape of a " + e.text, 1);
+    ElementType element = sizes_.dtype;
+    if (e.parts.size() == 2) element = element_type(e.parts[1]);
+    const Role role = e.text == "parameter" ? Role::Parameter
+                      : e.text == "buffer"  ? Role::Buffer
+                                            : Role::State;
+    return Value{TensorRef{add_tensor(unique(target != nullptr ? *target : e.text),
+                                      contiguous_tensor(element, shape), role, e.place)}};
+  }
+
+  Value size_of_tensor(const Expression& e) {
+    if (e.parts.size() != 2) throw GraphError(e.place, "size() takes a tensor and a dimension");
+    const Value value = evaluate(e.parts[0]);
+    const auto* tensor = value.as<TensorRef>();
+    if (tensor == nullptr)
+      throw GraphError(e.parts[0].place, "size() takes a tensor, not " + std::string(type_name(value)));
+    const Dims& shape = graph_.tensors[tensor->index].type.shape;
+    std::int64_t d = integer(e.parts[1], "a dimension");
+    if (d < 0) d += shape.rank();
+    if (d < 0 || d >= shape.rank())
+      throw GraphError(e.parts[1].place,
+                       "there is no such dimension in a tensor of shape " + to_string(shape));
+    return Value{shape[static_cast<int>(d)]};
+  }
+
+  Value call_block(const Expression& e, const NetworkBlock& block) {
+    if (frame_->depth + 1 > limits_.block_depth)
+      throw GraphError(e.place, "blocks are nested deeper than " + std::to_string(limits_.block_depth) +
+                                    " (block_depth_max)");
+    Frame inner;
+    inner.depth = frame_->depth + 1;
+    std::vector<std::string> known;
+    for (const NetworkBlock::Argument& argument : block.takes) known.push_back(argument.name);
+    std::size_t position = 0;
+    for (std::size_t i = 0; i < e.parts.size(); ++i) {
+      Value value = evaluate(e.parts[i]);
+      std::string name = e.names[i];
+      if (name.empty()) {
+        if (position >= block.takes.size())
+          throw GraphError(
+              e.parts[i].place,
+              "block '" + block.name + "' takes " + std::to_string(block.takes.size()) + " arguments",
+              known.empty() ? "" : known_names(known, "arguments"));
+        name = block.takes[position++].name;
+      } else if (std::find(known.begin(), known.end(), name) == known.end()) {
+        throw GraphError(e.parts[i].place, "block '" + block.name + "' takes no '" + name + "'",
+                         hint_for(name, known, "arguments"));
+      }
+      if (inner.variables.count(name) != 0)
+        throw GraphError(e.parts[i].place, "'" + name + "' is given twice");
+      inner.variables[name] = std::move(value);
+    }
+    inner.path = unique(block.name) + ".";
+    Frame* const outer = std::exchange(frame_, &inner);
+    const auto restore =
+        std::unique_ptr<Frame, std::function<void(Frame*)>>(outer, [this](Frame* f) { frame_ = f; });
+    for (const NetworkBlock::Argument& argument : block.takes) {
+      if (inner.variables.count(argument.name) != 0) continue;
+      if (!argument.fallback)
+        throw GraphError(e.place, "block '" + block.name + "' needs '" + argument.name + "'");
+      inner.variables[argument.name] = evaluate(*argument.fallback);
+    }
+    if (!block.function) ++pending_modules_;
+    run(block.body);
+    Value::List gives;
+    for (const Expression& give : block.gives) gives.push_back(evaluate(give));
+    if (gives.size() == 1) return gives.front();
+    return Value{std::move(gives)};
+  }
+
+  Value tensor_unary(const Expression& e, const Value& operand) override {
+    return apply(*find_op("neg"), {{"", operand}}, e, nullptr);
+  }
+
+  Value tensor_binary(const Expression& e, const Value& a, const Value& b) override {
+    struct Operator {
+      std::string_view symbol;
+      std::string_view op;
+      std::string_view reversed;  ///< For `number op tensor`.
+    };
+    static constexpr std::array<Operator, 11> operators{{{"+", "add", "add"},
+                                                         {"-", "sub", "rsub"},
+                                                         {"*", "mul", "mul"},
+                                                         {"/", "div", "rdiv"},
+                                                         {"**", "pow", ""},
+                                                         {"==", "eq", "eq"},
+                                                         {"!=", "ne", "ne"},
+                                                         {"<", "lt", "gt"},
+                                                         {"<=", "le", "ge"},
+                                                         {">", "gt", "lt"},
+                                                         {">=", "ge", "le"}}};
+    const std::string* const target = std::exchange(target_, nullptr);
+    for (const Operator& o : operators) {
+      if (o.symbol != e.text) continue;
+      if (a.as<TensorRef>() != nullptr) return apply(*find_op(o.op), {{"", a}, {"", b}}, e, target);
+      if (!o.reversed.empty()) return apply(*find_op(o.reversed), {{"", b}, {"", a}}, e, target);
+    }
+    throw GraphError(e.place, "'" + e.text + "' cannot be applied to " + std::string(type_name(a)) + " and " +
+                                  std::string(type_name(b)));
+  }
+
+  // --- Ops.
+
+  Value apply(const OpKind& kind, std::vector<std::pair<std::string, Value>> arguments, const Expression& e,
+              const std::string* target) {
+    Op op;
+    op.kind = &kind;
+    op.place = e.place;
+    bind(kind, std::move(arguments), e, op);
+    std::vector<const TensorType*> types = types_of(op.inputs);
+    try {
+      if (kind.own != nullptr) {
+        bool owns = false;
+        const std::string base = unique(target != nullptr ? *target : std::string(kind.name));
+        op.name = base;
+        for (const OwnTensor& own : kind.own({types, op.attributes, {}})) {
+          const TensorIndex t =
+              add_tensor(base + "." + std::string(kind.inputs[own.input].name), own.type, own.role, e.place);
+          op.inputs[own.input] = t;
+          owns = true;
+        }
+        if (owns && kind.module) ++pending_modules_;
+        types = types_of(op.inputs);
+      } else {
+        op.name = unique(target != nullptr ? *target : std::string(kind.name));
+      }
+      const std::vector<MadeTensor> made = kind.infer({types, op.attributes, {}});
+      const auto index = static_cast<OpIndex>(graph_.ops.size());
+      if (static_cast<std::int64_t>(index) >= limits_.ops) too_many_ops(e.place);
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        const std::string name = made.size() == 1 ? op.name : op.name + "[" + std::to_string(i) + "]";
+        TensorIndex t = graph_none;
+        if (made[i].view_of >= 0) {
+          const GraphTensor& base = graph_.tensors[op.inputs[static_cast<std::size_t>(made[i].view_of)]];
+          t = add_view(name, made[i].type, base.role, base.storage);
+        } else {
+          t = add_tensor(name, made[i].type, Role::Activation, e.place);
+        }
+        graph_.tensors[t].producer = index;
+        op.outputs.push_back(t);
+      }
+    } catch (const ShapeError& error) {
+      throw GraphError(e.place, std::string(kind.name) + ": " + error.what(), error.hint());
+    }
+    op.module_calls = std::exchange(pending_modules_, 0);
+    op.like = first_like(op);
+    graph_.ops.push_back(std::move(op));
+    const Op& done = graph_.ops.back();
+    if (done.outputs.size() == 1) return Value{TensorRef{done.outputs.front()}};
+    Value::List list;
+    for (const TensorIndex t : done.outputs) list.push_back(Value{TensorRef{t}});
+    return Value{std::move(list)};
+  }
+
+  [[noreturn]] void too_many_ops(TextPlace place) const {
+    throw GraphError(place,
+                     "the network has more than " + std::to_string(limits_.ops) + " ops (graph_ops_max)",
+                     "fewer layers, or raise the limit");
+  }
+
+  std::vector<const TensorType*> types_of(const std::vector<TensorIndex>& tensors) const {
+    std::vector<const TensorType*> types;
+    types.reserve(tensors.size());
+    for (const TensorIndex t : tensors) types.push_back(t == graph_none ? nullptr : &graph_.tensors[t].type);
+    return types;
+  }
+
+  /// Tensors fill the inputs, everything else the attributes, each in order; named arguments go by their
+  /// names.
+  void bind(const OpKind& kind, std::vector<std::pair<std::string, Value>> arguments, const Expression& e,
+            Op& op) {
+    std::vector<std::string> known;
+    for (const OpInput& input : kind.inputs) known.emplace_back(input.name);
+    for (const OpAttribute& attribute : kind.attributes) known.emplace_back(attribute.name);
+    const auto place_of = [&](std::size_t i) { return i < e.parts.size() ? e.parts[i].place : e.place; };
+    std::vector<AttributeValue> attributes(kind.attributes.size());
+    std::vector<bool> given(kind.attributes.size(), false);
+    std::vector<TensorIndex> inputs(kind.inputs.size(), graph_none);
+    std::vector<TensorIndex> many;
+    const bool takes_many = !kind.inputs.empty() && kind.inputs.back().need == InputNeed::Many;
+    std::size_t next_input = 0;
+    std::size_t next_attribute = 0;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      auto& [name, value] = arguments[i];
+      std::size_t input = kind.inputs.size();
+      std::size_t attribute = kind.attributes.size();
+      if (!name.empty()) {
+        for (std::size_t k = 0; k < kind.inputs.size(); ++k)
+          if (kind.inputs[k].name == name) input = k;
+        for (std::size_t k = 0; k < kind.attributes.size(); ++k)
+          if (kind.attributes[k].name == name) attribute = k;
+        // A name may be both, as the bias of a linear layer: a tensor, or whether there is one.
+        const bool tensor = holds_tensor(value);
+        if (input < kind.inputs.size() && attribute < kind.attributes.size())
+          (tensor ? attribute : input) = tensor ? kind.attributes.size() : kind.inputs.size();
+        if (input == kind.inputs.size() && attribute == kind.attributes.size())
+          throw GraphError(place_of(i), std::string(kind.name) + " takes no '" + name + "'",
+                           hint_for(name, known, "arguments"));
+      } else if (holds_tensor(value)) {
+        input = next_input;
+        if (input >= kind.inputs.size())
+          throw GraphError(place_of(i), std::string(kind.name) + " takes at most " +
+                                            std::to_string(kind.inputs.size()) + " tensors");
+      } else {
+        // None stands for a tensor that is not given.
+        if (value.is_none() && next_input < kind.inputs.size()) {
+          ++next_input;
+          continue;
+        }
+        while (next_attribute < kind.attributes.size() && given[next_attribute]) ++next_attribute;
+        attribute = next_attribute;
+        if (attribute >= kind.attributes.size())
+          throw GraphError(
+              place_of(i),
+              std::string(kind.name) + " does not take " + std::string(type_name(value)) + " here",
+              known_names(known, "arguments"));
+      }
+      if (input < kind.inputs.size()) {
+        if (takes_many && input + 1 == kind.inputs.size()) {
+          collect_many(value, many, place_of(i));
+          continue;
+        }
+        const auto* tensor = value.as<TensorRef>();
+        if (tensor == nullptr) {
+          if (value.is_none()) continue;
+          throw GraphError(place_of(i), "'" + std::string(kind.inputs[input].name) + "' of " +
+                                            std::string(kind.name) + " is a tensor, not " +
+                                            std::string(type_name(value)));
+        }
+        if (inputs[input] != graph_none)
+          throw GraphError(place_of(i), "'" + std::string(kind.inputs[input].name) + "' is given twice");
+        inputs[input] = tensor->index;
+        if (name.empty()) next_input = input + 1;
+        continue;
+      }
+      if (given[attribute])
+        throw GraphError(place_of(i),
+                         "'" + std::string(kind.attributes[attribute].name) + "' is given twice");
+      attributes[attribute] = converted(kind, kind.attributes[attribute], value, place_of(i));
+      given[attribute] = true;
+    }
+    for (std::size_t k = 0; k < kind.attributes.size(); ++k) {
+      const OpAttribute& a = kind.attributes[k];
+      if (!given[k]) {
+        if (std::holds_alternative<std::monostate>(a.fallback) && !a.optional)
+          throw GraphError(e.place, std::string(kind.name) + " needs '" + std::string(a.name) + "'",
+                           signature(kind));
+        attributes[k] = a.fallback;
+      }
+      op.attributes.add(a.name, std::move(attributes[k]));
+    }
+    for (std::size_t k = 0; k < kind.inputs.size(); ++k)
+      if (kind.inputs[k].need == InputNeed::Required && inputs[k] == graph_none)
+        throw GraphError(
+            e.place, std::string(kind.name) + " needs the tensor '" + std::string(kind.inputs[k].name) + "'",
+            signature(kind));
+    if (takes_many) {
+      inputs.pop_back();
+      if (many.empty())
+        throw GraphError(e.place, std::string(kind.name) + " needs at least one tensor", signature(kind));
+      inputs.insert(inputs.end(), many.begin(), many.end());
+    }
+    op.inputs = std::move(inputs);
+  }
+
+  static bool holds_tensor(const Value& value) {
+    if (value.as<TensorRef>() != nullptr) return true;
+    const auto* list = value.as<Value::List>();
+    return list != nullptr && !list->empty() && holds_tensor(list->front());
+  }
+
+  void collect_many(const Value& value, std::vector<TensorIndex>& many, TextPlace place) const {
+    if (const auto* tensor = value.as<TensorRef>()) {
+      many.push_back(tensor->index);
+      return;
+    }
+    const auto* list = value.as<Value::List>();
+    if (list == nullptr) throw GraphError(place, "expected tensors, found " + std::string(type_name(value)));
+    for (const Value& item : *list) collect_many(item, many, place);
+  }
+
+  static std::string signature(const OpKind& kind) {
+    std::string text = "write " + std::string(kind.name) + "(";
+    bool first = true;
+    for (const OpInput& input : kind.inputs) {
+      if (input.need == InputNeed::Own || input.need == InputNeed::Optional) continue;
+      text += (first ? "" : ", ") + std::string(input.name) + (input.need == InputNeed::Many ? "..." : "");
+      first = false;
+    }
+    for (const OpAttribute& attribute : kind.attributes) {
+      if (attribute.optional || !std::holds_alternative<std::monostate>(attribute.fallback)) continue;
+      text += (first ? "" : ", ") + std::string(attribute.name);
+      first = false;
+    }
+    return text + ")";
+  }
+
+  AttributeValue converted(const OpKind& kind, const OpAttribute& attribute, const Value& value,
+                           TextPlace place) const {
+    const auto refuse = [&](std::string_view wanted) -> AttributeValue {
+      throw GraphError(place, "'" + std::string(attribute.name) + "' of " + std::string(kind.name) + " is " +
+                                  std::string(wanted) + ", not " + std::string(type_name(value)));
+    };
+    if (value.is_none()) return attribute.optional ? AttributeValue{} : refuse("needed");
+    switch (attribute.type) {
+      case AttributeType::Flag:
+        if (const auto* v = value.as<bool>()) return *v;
+        return refuse("true or false");
+      case AttributeType::Integer:
+        if (const auto* v = value.as<std::int64_t>()) return *v;
+        return refuse("an integer");
+      case AttributeType::Number:
+        if (const auto* v = value.as<double>()) return *v;
+        if (const auto* v = value.as<std::int64_t>()) return static_cast<double>(*v);
+        return refuse("a number");
+      case AttributeType::Word:
+        if (const auto* v = value.as<std::string>()) return *v;
+        return refuse("a word in quotes");
+      case AttributeType::Element: {
+        const auto* v = value.as<std::string>();
+        if (v == nullptr) return refuse("a dtype in quotes");
+        if (!find_element_type(*v))
+          throw GraphError(place, "unknown dtype '" + *v + "'", hint_for(*v, element_type_names(), "dtypes"));
+        return *v;
+      }
+      case AttributeType::Dims: {
+        Dims result;
+        if (const auto* single = value.as<std::int64_t>()) return Dims{*single};
+        const auto* list = value.as<Value::List>();
+        if (list == nullptr) return refuse("a list of integers");
+        for (const Value& item : *list) {
+          const auto* v = item.as<std::int64_t>();
+          if (v == nullptr) return refuse("a list of integers");
+          if (result.full())
+            throw GraphError(place,
+                             "has more than " + std::to_string(Dims::rank_max) + " dimensions (rank_max)");
+          result.push_back(*v);
+        }
+        return result;
+      }
+    }
+    return refuse("something else");
+  }
+
+  // --- Tensors.
+
+  /// Sizes that must each be at least `least`.
+  Dims dims(const Expression& e, const std::string& what, std::int64_t least) {
+    const Value value = evaluate(e);
+    const auto* list = value.as<Value::List>();
+    if (list == nullptr)
+      throw GraphError(e.place, what + " is a list of sizes, not " + std::string(type_name(value)));
+    Dims result;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const auto* size = (*list)[i].as<std::int64_t>();
+      if (size == nullptr)
+        throw GraphError(e.place,
+                         what + " has " + std::string(type_name((*list)[i])) + " where a size belongs");
+      if (*size < least)
+        throw GraphError(e.kind == Expression::Kind::List ? e.parts[i].place : e.place,
+                         what + " must have sizes of at least " + std::to_string(least) + ", not " +
+                             std::to_string(*size));
+      if (result.full())
+        throw GraphError(
+            e.place, what + " has more than " + std::to_string(Dims::rank_max) + " dimensions (rank_max)");
+      result.push_back(*size);
+    }
+    return result;
+  }
+
+  ElementType element_type(const Expression& e) {
+    const Value value = evaluate(e);
+    const auto* word = value.as<std::string>();
+    if (word == nullptr)
+      throw GraphError(e.place, "a dtype is a word in quotes, not " + std::string(type_name(value)));
+    if (const auto found = find_element_type(*word)) return *found;
+    throw GraphError(e.place, "unknown dtype '" + *word + "'",
+                     hint_for(*word, element_type_names(), "dtypes"));
+  }
+
+  TensorIndex add_tensor(std::string name, const TensorType& type, Role role, TextPlace place) {
+    const Bytes bytes = dense_bytes(type);
+    if (bytes.value() > (std::int64_t{1} << 60))
+      throw GraphError(place, "a tensor of shape " + to_string(type.shape) +
+                                  " has more than 2^60 bytes (tensor_bytes_max)");
+    graph_.storages.push_back({.bytes = bytes, .role = role});
+    return add_view(std::move(name), type, role, static_cast<StorageIndex>(graph_.storages.size() - 1));
+  }
+  TensorIndex add_view(std::string name, const TensorType& type, Role role, StorageIndex storage) {
+    graph_.tensors.push_back({.name = std::move(name), .type = type, .role = role, .storage = storage});
+    return static_cast<TensorIndex>(graph_.tensors.size() - 1);
+  }
+
+  /// The name in this frame, with the index of the repeat, or counted if it was given before.
+  std::string unique(const std::string& name) {
+    const std::string full = frame_->path + name + frame_->repeat_suffix;
+    const int times = ++frame_->used[name];
+    return times == 1 ? full : full + "_" + std::to_string(times);
+  }
+
+  OpIndex first_like(const Op& op) {
+    std::size_t hash = std::hash<std::string_view>{}(op.kind->name);
+    const auto mix = [&hash](std::uint64_t v) { hash = (hash ^ v) * 0x9E3779B97F4A7C15ULL + (hash >> 29); };
+    for (const TensorIndex t : op.inputs) {
+      if (t == graph_none) {
+        mix(1);
+        continue;
+      }
+      const TensorType& type = graph_.tensors[t].type;
+      for (const std::int64_t d : type.shape) mix(static_cast<std::uint64_t>(d));
+      for (const std::int64_t d : type.strides) mix(static_cast<std::uint64_t>(d));
+      mix(static_cast<std::uint64_t>(type.element));
+    }
+    // The hash only finds candidates; what is alike is decided by comparing, first come first served.
+    std::vector<OpIndex>& candidates = by_hash_[hash];
+    for (const OpIndex i : candidates) {
+      const Op& other = graph_.ops[i];
+      if (other.kind != op.kind || !(other.attributes == op.attributes) ||
+          other.inputs.size() != op.inputs.size())
+        continue;
+      bool same = true;
+      for (std::size_t k = 0; same && k < op.inputs.size(); ++k) {
+        const TensorIndex a = op.inputs[k];
+        const TensorIndex b = other.inputs[k];
+        same = a == graph_none || b == graph_none ? a == b : graph_.tensors[a].type == graph_.tensors[b].type;
+      }
+      if (same) return i;
+    }
+    candidates.push_back(static_cast<OpIndex>(graph_.ops.size()));
+    return candidates.back();
+  }
+
+  const Network& network_;
+  const NetworkSizes& sizes_;
+  const GraphLimits& limits_;
+  Scope globals_;
+  OpGraph graph_;
+  Frame* frame_ = nullptr;
+  const std::string* target_ = nullptr;  ///< Name on the left of the statement, for its outermost call.
+  std::int32_t pending_modules_ = 0;
+  std::unordered_map<std::size_t, std::vector<OpIndex>> by_hash_;
+};
+
+}  // namespace
+
+std::string_view name(StepKind step) {
+  switch (step) {
+    case StepKind::Inference:
+      return "inference";
+    case StepKind::Prefill:
+      return "prefill";
+    case StepKind::Decode:
+      return "decode";
+    case StepKind::Training:
+      return "training";
+  }
+  return "?";
+}
+
+std::optional<StepKind> find_step_kind(std::string_view wanted) {
+  for (const StepKind step : {StepKind::Inference, StepKind::Prefill, StepKind::Decode, StepKind::Training})
+    if (name(step) == wanted) return step;
+  return std::nullopt;
+}
+
+OpGraph build_graph(const Network& network, const NetworkSizes& sizes, const GraphLimits& limits) {
+  if (sizes.batch < 1) throw GraphError({}, "batch must be at least 1");
+  if (sizes.sequence < 1) throw GraphError({}, "sequence must be at least 1");
+  return GraphBuilder(network, sizes, limits).build();
+}
+
+std::vector<std::pair<std::string, NetworkValue>> resolved_sizes(const Network& network,
+                                                                 const NetworkSizes& sizes) {
+  return SizeEvaluator(network, sizes).values();
+}
+
+}  // namespace gpusim

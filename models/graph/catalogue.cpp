@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/catalogue.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "models/graph/ops.hpp"
+
+namespace gpusim {
+
+std::string_view name(FusionClass fusion) {
+  switch (fusion) {
+    case FusionClass::Pointwise:
+      return "pointwise";
+    case FusionClass::Reduction:
+      return "reduction";
+    case FusionClass::View:
+      return "view";
+    case FusionClass::Gather:
+      return "gather";
+    case FusionClass::Scatter:
+      return "scatter";
+    case FusionClass::Random:
+      return "random";
+    case FusionClass::Product:
+      return "product";
+    case FusionClass::Library:
+      return "library";
+  }
+  return "?";
+}
+
+std::string_view name(RecomputeClass recompute) {
+  switch (recompute) {
+    case RecomputeClass::Free:
+      return "free";
+    case RecomputeClass::Cheap:
+      return "cheap";
+    case RecomputeClass::Random:
+      return "random";
+    case RecomputeClass::Expensive:
+      return "expensive";
+    case RecomputeClass::Never:
+      return "never";
+  }
+  return "?";
+}
+
+const std::vector<OpKind>& op_catalogue() {
+  // Built once and never changed: the table, not state.
+  static const std::vector<OpKind> catalogue = [] {
+    std::vector<OpKind> kinds;
+    for (auto part : {view_ops(), pointwise_ops(), reduction_ops(), product_ops(), data_ops()})
+      std::move(part.begin(), part.end(), std::back_inserter(kinds));
+    std::sort(kinds.begin(), kinds.end(), [](const OpKind& a, const OpKind& b) { return a.name < b.name; });
+    return kinds;
+  }();
+  return catalogue;
+}
+
+const OpKind* find_op(std::string_view name) {
+  const std::vector<OpKind>& kinds = op_catalogue();
+  const auto found = std::lower_bound(kinds.begin(), kinds.end(), name,
+                                      [](const OpKind& kind, std::string_view n) { return kind.name < n; });
+  return found != kinds.end() && found->name == name ? &*found : nullptr;
+}
+
+}  // namespace gpusim

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops and the tensors between them: what a network computes in one step, before anybody decides how it is
+// run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "models/graph/tensor.hpp"
+
+namespace gpusim {
+
+struct OpKind;  // catalogue.hpp
+
+/// A place in the text that describes a network; line 0: none.
+struct TextPlace {
+  int line = 0;
+  int column = 0;
+  friend bool operator==(const TextPlace&, const TextPlace&) = default;
+};
+
+/// A network that makes no sense: where, what is wrong, and the way out.
+class GraphError : public std::invalid_argument {
+ public:
+  GraphError(TextPlace place, std::string what, std::string hint = {})
+      : std::invalid_argument(what), place_(place), hint_(std::move(hint)) {}
+  TextPlace place() const { return place_; }
+  const std::string& hint() const { return hint_; }
+
+ private:
+  TextPlace place_;
+  std::string hint_;
+};
+
+/// A number, word or list that belongs to an op: the dimension of a softmax, the stride of a convolution.
+using AttributeValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, Dims>;
+
+/// The attributes of one op, in the order in which its kind declares them.
+class Attributes {
+ public:
+  void add(std::string_view name, AttributeValue value) { values_.emplace_back(name, std::move(value)); }
+  const AttributeValue* find(std::string_view name) const;
+  bool has(std::string_view name) const;
+  // Readers for attributes that the kind declares with this type and a default, or as required.
+  std::int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  const std::string& word(std::string_view name) const;
+  const Dims& dims(std::string_view name) const;
+  const std::vector<std::pair<std::string_view, AttributeValue>>& all() const { return values_; }
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+
+ private:
+  std::vector<std::pair<std::string_view, AttributeValue>> values_;  ///< Names are the catalogue's.
+};
+
+using OpIndex = std::uint32_t;
+using TensorIndex = std::uint32_t;
+using StorageIndex = std::uint32_t;
+inline constexpr std::uint32_t graph_none = std::numeric_limits<std::uint32_t>::max();
+
+/// Memory that one or several tensors (a tensor and its views) live in.
+struct Storage {
+  Bytes bytes{0};
+  Role role = Role::Activation;
+  friend bool operator==(const Storage&, const Storage&) = default;
+};
+
+struct GraphTensor {
+  std::string name;  ///< "h", "block[3].mlp.up.weight".
+  TensorType type;
+  Role role = Role::Activation;
+  StorageIndex storage = graph_none;
+  OpIndex producer = graph_none;  ///< None: there before the step begins.
+  friend bool operator==(const GraphTensor&, const GraphTensor&) = default;
+};
+
+struct Op {
+  const OpKind* kind = nullptr;
+  std::string name;  ///< "block[3].mlp.up"; unique.
+  std::vector<TensorIndex>
+      inputs;  ///< As the kind declares them; graph_none where an optional one is absent.
+  std::vector<TensorIndex> outputs;
+  Attributes attributes;
+  /// Modules (nn.Module) that the framework enters for this op: itself, and the blocks of which it is the
+  /// first op.
+  std::int32_t module_calls = 0;
+  /// The first op of the graph that costs the same (kind, attributes and types are equal): itself, if there
+  /// is none before it. What is worked out for one holds for all.
+  OpIndex like = graph_none;
+  TextPlace place;
+};
+
+/// Directed and acyclic: ops stand in the order in which the network runs them, and each reads only what
+/// stands before it.
+struct OpGraph {
+  std::vector<Op> ops;
+  std::vector<GraphTensor> tensors;
+  std::vector<Storage> storages;
+  std::vector<TensorIndex> outputs;
+};
+
+/// Bytes of all storages of a role.
+Bytes bytes_of(const OpGraph& graph, Role role);
+/// Number of elements of all parameters, each storage once (a tied head counts once).
+std::int64_t parameter_count(const OpGraph& graph);
+
+/// Per op, whether anything that leaves the step (outputs, states) depends on it.
+std::vector<bool> needed_ops(const OpGraph& graph);
+
+/// The longest chain of ops, each of which needs the one before it.
+std::size_t depth(const OpGraph& graph);
+
+}  // namespace gpusim

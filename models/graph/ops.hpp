@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the op catalogue, and what they have in common. Internal to models/graph.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/graph/catalogue.hpp"
+
+namespace gpusim {
+
+std::vector<OpKind> view_ops();
+std::vector<OpKind> pointwise_ops();
+std::vector<OpKind> reduction_ops();
+std::vector<OpKind> product_ops();
+std::vector<OpKind> data_ops();
+
+/// -1 is the last dimension. Throws ShapeError.
+int dimension(std::int64_t dim, int rank);
+
+/// The number format of the calibrated kernels for tensors of this element type: integers and truth values
+/// count as the floating format of their width.
+Dtype kernel_dtype(ElementType type);
+
+/// The shape of `a op b` with broadcasting. Throws ShapeError.
+Dims broadcast(const Dims& a, const Dims& b);
+
+/// The layout that an elementwise op gives its output: that of its full-size operands where they agree and
+/// are dense, else row by row.
+Dims pointwise_strides(const OpView& op, const Dims& shape);
+
+/// One elementwise kernel over the op's inputs, broadcast where smaller, and its outputs.
+Pointwise pointwise_work(const OpView& op, double lane_cycles);
+/// A kernel that writes `to` from `from` element by element: casts, and copies into another layout.
+KernelWork copy_work(const TensorType& from, const TensorType& to);
+/// Writing `type` without reading.
+Pointwise fill_work(const TensorType& type);
+
+/// Strides with which `type` can be seen as `shape` without moving anything, by PyTorch's rule; nothing if it
+/// cannot.
+std::optional<Dims> view_strides(const TensorType& type, const Dims& shape);
+
+/// Whether all but the last dimension fold into one: then the tensor is a matrix of rows.
+bool is_matrix_of_rows(const TensorType& type);
+
+/// All dimensions but the last, multiplied.
+std::int64_t row_count(const TensorType& type);
+
+}  // namespace gpusim

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "models/graph/ops.hpp"
+
+namespace gpusim {
+
+int dimension(std::int64_t dim, int rank) {
+  const std::int64_t from_front = dim < 0 ? dim + rank : dim;
+  if (from_front < 0 || from_front >= rank)
+    throw ShapeError(
+        "there is no dimension " + std::to_string(dim) + " in a tensor of " + std::to_string(rank),
+        "dimensions count from 0, or from -1 backwards");
+  return static_cast<int>(from_front);
+}
+
+Dtype kernel_dtype(ElementType type) {
+  switch (type) {
+    case ElementType::Fp64:
+    case ElementType::Int64:
+      return Dtype::Fp64;
+    case ElementType::Fp32:
+    case ElementType::Int32:
+      return Dtype::Fp32;
+    case ElementType::Bf16:
+      return Dtype::Bf16;
+    case ElementType::Fp16:
+      return Dtype::Fp16;
+    case ElementType::Fp8:
+      return Dtype::Fp8;
+    case ElementType::Int8:
+    case ElementType::UInt8:
+    case ElementType::Bool:
+      return Dtype::Int8;
+  }
+  return Dtype::Fp32;
+}
+
+Dims broadcast(const Dims& a, const Dims& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  Dims result;
+  for (int i = 0; i < rank; ++i) {
+    const int from_a = i - (rank - a.rank());
+    const int from_b = i - (rank - b.rank());
+    const std::int64_t x = from_a < 0 ? 1 : a[from_a];
+    const std::int64_t y = from_b < 0 ? 1 : b[from_b];
+    if (x != y && x != 1 && y != 1)
+      throw ShapeError("shapes " + to_string(a) + " and " + to_string(b) + " do not go together",
+                       "sizes must be equal or 1, counted from the last dimension");
+    result.push_back(x == 1 ? y : x);
+  }
+  return result;
+}
+
+Dims pointwise_strides(const OpView& op, const Dims& shape) {
+  const TensorType* layout = nullptr;
+  for (const TensorType* input : op.inputs) {
+    if (input == nullptr || !(input->shape == shape)) continue;
+    if (!is_dense(*input) || (layout != nullptr && !(layout->strides == input->strides)))
+      return contiguous_strides(shape);
+    layout = input;
+  }
+  return layout != nullptr ? layout->strides : contiguous_strides(shape);
+}
+
+namespace {
+
+/// Whether both are walked through in the same order of memory.
+bool same_order(const TensorType& a, const TensorType& b) {
+  std::int64_t last_a = 0;
+  std::int64_t last_b = 0;
+  for (int i = a.shape.rank() - 1; i >= 0; --i) {
+    if (a.shape[i] == 1) continue;
+    if ((a.strides[i] < last_a) != (b.strides[i] < last_b)) return false;
+    last_a = a.strides[i];
+    last_b = b.strides[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+Pointwise pointwise_work(const OpView& op, double lane_cycles) {
+  const TensorType& out = op.out();
+  Pointwise work;
+  work.elements = elements(out);
+  work.lane_cycles = lane_cycles;
+  for (const TensorType* made : op.outputs) work.written += dense_bytes(*made);
+  for (const TensorType* input : op.inputs) {
+    if (input == nullptr) continue;
+    work.read += stored_bytes(*input);
+    if (input->shape == out.shape && !(input->strides == out.strides) && !is_dense(*input) &&
+        elements(*input) > 1)
+      work.access = Pointwise::Access::Strided;
+    else if (input->shape == out.shape && !same_order(*input, out))
+      work.access = Pointwise::Access::Strided;
+    else if (work.access == Pointwise::Access::Vectorized &&
+             (!(input->shape == out.shape) || input->element != out.element))
+      work.access = Pointwise::Access::Unrolled;
+  }
+  return work;
+}
+
+KernelWork copy_work(const TensorType& from, const TensorType& to) {
+  const bool straight = from.strides == to.strides || same_order(from, to);
+  Pointwise work{.elements = elements(to), .read = stored_bytes(from), .written = dense_bytes(to)};
+  // A transposition: the innermost dimension of one is not the innermost of the other, so one side jumps.
+  int inner_from = -1;
+  int inner_to = -1;
+  for (int i = 0; i < to.shape.rank(); ++i) {
+    if (to.shape[i] == 1) continue;
+    if (from.strides[i] == 1) inner_from = i;
+    if (to.strides[i] == 1) inner_to = i;
+  }
+  if (!straight && inner_from != inner_to && inner_from >= 0 && inner_to >= 0 && from.element == to.element)
+    return TransposedCopy{.elements = work.elements,
+                          .element_bytes = static_cast<std::int32_t>(size_of(to.element))};
+  if (!straight || !is_dense(from))
+    work.access = Pointwise::Access::Strided;
+  else if (from.element != to.element)
+    work.access = Pointwise::Access::Unrolled;
+  return work;
+}
+
+Pointwise fill_work(const TensorType& type) {
+  return {.elements = elements(type), .read = Bytes(0), .written = dense_bytes(type)};
+}
+
+std::optional<Dims> view_strides(const TensorType& type, const Dims& shape) {
+  const std::int64_t count = elements(type);
+  if (count == 0) return contiguous_strides(shape);
+  Dims strides = shape;
+  int view_d = shape.rank() - 1;
+  if (type.shape.empty()) {
+    for (int i = 0; i < shape.rank(); ++i) strides[i] = 1;
+    return strides;
+  }
+  // Chunks of old dimensions that lie one after the other are cut into new dimensions; a new dimension that
+  // would reach across two chunks cannot be.
+  std::int64_t chunk_stride = type.strides.back();
+  std::int64_t old_size = 1;
+  std::int64_t new_size = 1;
+  for (int d = type.shape.rank() - 1; d >= 0; --d) {
+    old_size *= type.shape[d];
+    const bool chunk_ends =
+        d == 0 || (type.shape[d - 1] != 1 && type.strides[d - 1] != old_size * chunk_stride);
+    if (!chunk_ends) continue;
+    while (view_d >= 0 && (new_size < old_size || shape[view_d] == 1)) {
+      strides[view_d] = new_size * chunk_stride;
+      new_size *= shape[view_d];
+      --view_d;
+    }
+    if (new_size != old_size) return std::nullopt;
+    if (d > 0) {
+      chunk_stride = type.strides[d - 1];
+      old_size = 1;
+      new_size = 1;
+    }
+  }
+  if (view_d != -1) return std::nullopt;
+  return strides;
+}
+
+bool is_matrix_of_rows(const TensorType& type) {
+  if (type.shape.rank() < 2) return true;
+  if (type.shape.back() != 1 && type.strides.back() != 1) return false;
+  return view_strides(type, Dims{row_count(type), type.shape.back()}).has_value();
+}
+
+std::int64_t row_count(const TensorType& type) {
+  Dims rows;
+  for (int i = 0; i + 1 < type.shape.rank(); ++i) rows.push_back(type.shape[i]);
+  return element_count(rows);
+}
+
+}  // namespace gpusim

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/tensor.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace gpusim {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? most : product;
+}
+
+/// Strides when the dimensions are laid out in `order`, outermost first.
+template <class Order>
+Dims strides_in_order(const Dims& shape, const Order& order) {
+  Dims strides = shape;
+  std::int64_t step = 1;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    strides[*it] = step;
+    step = saturating_product(step, std::max<std::int64_t>(shape[*it], 1));
+  }
+  return strides;
+}
+
+bool has_strides(const TensorType& type, const Dims& wanted) {
+  for (int i = 0; i < type.shape.rank(); ++i)
+    if (type.shape[i] != 1 && type.strides[i] != wanted[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+std::string to_string(const Dims& dims) {
+  std::string text = "[";
+  for (int i = 0; i < dims.rank(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+std::int64_t element_count(const Dims& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count = saturating_product(count, size);
+  return count;
+}
+
+Dims contiguous_strides(const Dims& shape) {
+  std::vector<int> order(static_cast<std::size_t>(shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  return strides_in_order(shape, order);
+}
+
+Dims channels_last_strides(const Dims& shape) {
+  std::vector<int> order{0};
+  for (int i = 2; i < shape.rank(); ++i) order.push_back(i);
+  order.push_back(1);
+  return strides_in_order(shape, order);
+}
+
+TensorType contiguous_tensor(ElementType element, const Dims& shape) {
+  return {.element = element, .shape = shape, .strides = contiguous_strides(shape)};
+}
+
+bool is_contiguous(const TensorType& type) {
+  return has_strides(type, contiguous_strides(type.shape));
+}
+
+bool is_channels_last(const TensorType& type) {
+  return type.shape.rank() >= 4 && has_strides(type, channels_last_strides(type.shape));
+}
+
+bool is_dense(const TensorType& type) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+  for (int i = 0; i < type.shape.rank(); ++i)
+    if (type.shape[i] != 1) dims.emplace_back(type.strides[i], type.shape[i]);
+  std::sort(dims.begin(), dims.end());
+  std::int64_t step = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != step) return false;
+    step = saturating_product(step, size);
+  }
+  return true;
+}
+
+Bytes stored_bytes(const TensorType& type) {
+  std::int64_t count = 1;
+  for (int i = 0; i < type.shape.rank(); ++i)
+    if (type.strides[i] != 0) count = saturating_product(count, type.shape[i]);
+  return Bytes(saturating_product(count, size_of(type.element)));
+}
+
+Bytes dense_bytes(const TensorType& type) {
+  return Bytes(saturating_product(elements(type), size_of(type.element)));
+}
+
+std::string_view name(Role role) {
+  switch (role) {
+    case Role::Input:
+      return "input";
+    case Role::Parameter:
+      return "parameter";
+    case Role::Buffer:
+      return "buffer";
+    case Role::State:
+      return "state";
+    case Role::Activation:
+      return "activation";
+    case Role::Gradient:
+      return "gradient";
+  }
+  return "?";
+}
+
+}  // namespace gpusim
