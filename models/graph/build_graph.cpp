@@ -459,6 +459,7 @@ class GraphBuilder : public Evaluator {
         throw GraphError(e.place, "a network gives tensors, but this is " + std::string(type_name(value)));
       graph_.outputs.push_back(tensor->index);
     }
+    for (const auto& [name, value] : frame.variables) drop(value);
     if (graph_.ops.empty()) throw GraphError(network_.place, "the network has no op for this step");
     return std::move(graph_);
   }
@@ -500,7 +501,7 @@ class GraphBuilder : public Evaluator {
                          "'" + statement.targets[i] + "' is a size of the network and cannot be assigned to",
                          "choose another name");
     if (statement.targets.size() == 1) {
-      frame_->variables[statement.targets.front()] = std::move(value);
+      assign(statement.targets.front(), std::move(value));
       return;
     }
     const auto* list = value.as<Value::List>();
@@ -509,7 +510,23 @@ class GraphBuilder : public Evaluator {
                                             " names on the left, but the right is " +
                                             (list == nullptr ? std::string(type_name(value))
                                                              : "a list of " + std::to_string(list->size())));
-    for (std::size_t i = 0; i < list->size(); ++i) frame_->variables[statement.targets[i]] = (*list)[i];
+    for (std::size_t i = 0; i < list->size(); ++i) assign(statement.targets[i], (*list)[i]);
+  }
+
+  void assign(const std::string& name, Value value) {
+    Value& variable = frame_->variables[name];
+    drop(variable);
+    variable = std::move(value);
+  }
+
+  /// A name no longer stands for this value: what it held may be given back after the op that ran last.
+  void drop(const Value& value) {
+    if (const auto* tensor = value.as<TensorRef>()) {
+      if (!graph_.ops.empty())
+        graph_.tensors[tensor->index].named_until = static_cast<OpIndex>(graph_.ops.size() - 1);
+    } else if (const auto* list = value.as<Value::List>()) {
+      for (const Value& item : *list) drop(item);
+    }
   }
 
   /// Sizes of the graph at some moment.
@@ -643,6 +660,9 @@ class GraphBuilder : public Evaluator {
         tensor.name = renamed(tensor.name, new_mark);
         tensor.storage = moved(tensor.storage, begin.storages, by_storage);
         tensor.producer = moved(tensor.producer, begin.ops, by_op);
+        // The first round's names have been given new values by the second; the second's not yet.
+        tensor.named_until = moved(graph_.tensors[t - tensors].named_until, begin.ops,
+                                   by_op + static_cast<std::uint32_t>(ops));
         graph_.tensors.push_back(std::move(tensor));
       }
       for (std::size_t i = start.ops; i < end.ops; ++i) {
@@ -767,6 +787,7 @@ class GraphBuilder : public Evaluator {
     run(block.body);
     Value::List gives;
     for (const Expression& give : block.gives) gives.push_back(evaluate(give));
+    for (const auto& [name, value] : inner.variables) drop(value);
     if (gives.size() == 1) return gives.front();
     return Value{std::move(gives)};
   }

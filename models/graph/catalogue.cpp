@@ -46,6 +46,13 @@ std::string_view name(RecomputeClass recompute) {
   return "?";
 }
 
+OpTypes::OpTypes(const OpGraph& graph, const Op& op) {
+  inputs_.reserve(op.inputs.size());
+  for (const TensorIndex t : op.inputs) inputs_.push_back(t == graph_none ? nullptr : &graph.tensors[t].type);
+  outputs_.reserve(op.outputs.size());
+  for (const TensorIndex t : op.outputs) outputs_.push_back(&graph.tensors[t].type);
+}
+
 const std::vector<OpKind>& op_catalogue() {
   // Built once and never changed: the table, not state.
   static const std::vector<OpKind> catalogue = [] {

@@ -49,6 +49,19 @@ struct OpView {
   const TensorType& out(std::size_t i = 0) const { return *outputs[i]; }
 };
 
+/// The types that an op's functions ask for, gathered from its graph.
+class OpTypes {
+ public:
+  OpTypes(const OpGraph& graph, const Op& op);
+  OpView view(const Op& op) const {
+    return {.inputs = inputs_, .attributes = op.attributes, .outputs = outputs_};
+  }
+
+ private:
+  std::vector<const TensorType*> inputs_;
+  std::vector<const TensorType*> outputs_;
+};
+
 /// An output: its type, and of which input it is a view (or which input it overwrites); -1: memory of its
 /// own.
 struct MadeTensor {
