@@ -91,16 +91,6 @@ class OnePass {
     StartCause cause;
   };
 
-  /// What the loop over launches adds up, in picoseconds, until the next hand_over() to the accounts.
-  struct Sums {
-    std::int64_t busy_until = 0;
-    std::int64_t handed_over = 0;  ///< busy_until then.
-    std::int64_t op_sum = 0;
-    std::int64_t launch_latency = 0;
-    std::int64_t gap = 0;
-    std::int64_t dispatch = 0;
-  };
-
   /// Where a call that puts something into a stream found its place.
   struct Placed {
     Picoseconds arrival;
@@ -111,12 +101,12 @@ class OnePass {
   bool step();
   template <bool several>
   const Instruction* launch_plain(const Instruction* at, const Instruction* end);
-  bool record_or_attach(const Instruction& instruction, std::int64_t now);
-  Sums hand_over(Sums sums);
+  template <bool several>
+  const Instruction* plain_until(const Instruction* at, const Instruction* end) const;
   bool execute(const Instruction& instruction);
   bool wait(const Instruction& instruction);
-  bool record(const Instruction& instruction, Picoseconds arrival, Picoseconds call_end);
-  bool attach(const Instruction& instruction);
+  void record(StreamState& stream, EventState& event, Picoseconds arrival, Picoseconds call_end);
+  void attach(StreamState& stream, const EventState& event);
   bool launch_op(const Instruction& instruction);
   bool launch_graph(const Instruction& instruction);
   void synchronize(const Instruction& instruction, Picoseconds completion);

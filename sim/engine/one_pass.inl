@@ -104,7 +104,7 @@ bool OnePass<Sink>::execute(const Instruction& instruction) {
     case Call::Record: {
       if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
       const Placed placed = place(instruction, false);
-      record(instruction, placed.arrival, placed.call_end);
+      record(streams_[instruction.stream], events_[instruction.object], placed.arrival, placed.call_end);
       call_done(placed.call_end);
       break;
     }
@@ -219,7 +219,7 @@ template <class Sink>
 }
 
 template <class Sink>
-void OnePass<Sink>::pass_barrier(StreamState& stream, const Fire& fire) {
+[[gnu::always_inline]] inline void OnePass<Sink>::pass_barrier(StreamState& stream, const Fire& fire) {
   const Picoseconds barrier = fire.at + machine_.event_latency;
   if (stream.has_barrier && barrier < stream.barrier) return;
   stream.has_barrier = true;
@@ -230,31 +230,24 @@ void OnePass<Sink>::pass_barrier(StreamState& stream, const Fire& fire) {
 }
 
 template <class Sink>
-inline bool OnePass<Sink>::record(const Instruction& instruction, Picoseconds arrival, Picoseconds call_end) {
-  if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
-  StreamState& stream = streams_[instruction.stream];
+[[gnu::always_inline]] inline void OnePass<Sink>::record(StreamState& stream, EventState& event,
+                                                         Picoseconds arrival, Picoseconds call_end) {
   const Picoseconds fire = std::max(arrival, stream.all_end());
   stream.done = fire;
-  EventState& event = events_[instruction.object];
   event.recorded = true;
   event.fire = {.at = fire, .call_end = call_end, .late = fire == arrival};
-  return true;
 }
 
 /// A wait that rides on the next launch into its stream.
 template <class Sink>
-inline bool OnePass<Sink>::attach(const Instruction& instruction) {
-  if (instruction.stream >= streams_.size() || instruction.object >= events_.size()) return false;
-  const EventState& event = events_[instruction.object];
-  if (!event.recorded && !recorded_by_thread(instruction.object)) return false;
-  StreamState& stream = streams_[instruction.stream];
+[[gnu::always_inline]] inline void OnePass<Sink>::attach(StreamState& stream, const EventState& event) {
   if (!stream.attached_open) ++attached_open_;
   stream.attached_open = true;
   if (event.recorded && (!stream.has_attached || event.fire.at >= stream.attached.at)) {
     stream.has_attached = true;
     stream.attached = event.fire;
+    stream.held_until = std::max(stream.held_until, event.fire.at + machine_.event_latency);
   }
-  return true;
 }
 
 template <class Sink>
@@ -266,7 +259,7 @@ bool OnePass<Sink>::wait(const Instruction& instruction) {
   if (instruction.attached) {
     const Picoseconds end = now_ + instruction.duration;
     log(now_, end, HostState::Working);
-    attach(instruction);
+    attach(stream, event);
     call_done(end);
     return true;
   }
@@ -391,7 +384,8 @@ bool OnePass<Sink>::launch_graph(const Instruction& instruction) {
 
 /// The start of a launch that is taken at `taken`, after the events that ride on it.
 template <class Sink>
-Picoseconds OnePass<Sink>::pass_attached(StreamState& stream, Picoseconds taken) {
+[[gnu::always_inline]] inline Picoseconds OnePass<Sink>::pass_attached(StreamState& stream,
+                                                                       Picoseconds taken) {
   if (!stream.attached_open) return taken;
   stream.attached_open = false;
   --attached_open_;

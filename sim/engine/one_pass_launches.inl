@@ -56,225 +56,216 @@ inline std::int64_t earlier(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
-/// Brings the accounts up to date.
-template <class Sink>
-[[gnu::noinline]] typename OnePass<Sink>::Sums OnePass<Sink>::hand_over(Sums sums) {
-  // Whatever was not idle was busy.
-  const std::int64_t idle = sums.launch_latency + sums.gap + sums.dispatch;
-  accounts_.add({.busy_until = Picoseconds(sums.busy_until),
-                 .busy = Picoseconds(sums.busy_until - sums.handed_over - idle),
-                 .op_sum = Picoseconds(sums.op_sum),
-                 .launch_latency = Picoseconds(sums.launch_latency),
-                 .gap = Picoseconds(sums.gap),
-                 .dispatch = Picoseconds(sums.dispatch)});
-  return {.busy_until = sums.busy_until, .handed_over = sums.busy_until};
-}
-
-/// An event is recorded, or waited for by the next launch. Costs CPU time and no place in the queue.
-template <class Sink>
-[[gnu::noinline]] bool OnePass<Sink>::record_or_attach(const Instruction& in, std::int64_t now) {
-  if (!all_short(in.duration.count() | in.latency.count())) return false;
-  if (in.call == Call::Record)
-    return record(in, Picoseconds(now) + in.latency, Picoseconds(now) + in.duration);
-  return in.call == Call::StreamWait && in.attached && attach(in);
-}
-
-/// Executes launches as long as they are valid and need nothing but a place in the queue; gives the first
-/// that does not. The time of the whole engine is spent here: what changes with every launch is kept in
-/// registers, what every launch needs of a stream is in one cache line, what is rare is in functions that are
-/// not inlined, or left to execute().
+/// Where launch_plain() has to stop at the latest: it looks at nothing in the instructions before that is not
+/// known to be in range.
 template <class Sink>
 template <bool several>
-const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Instruction* end) {
-  // Before an op has started, idle time is nobody's: see Accounts::note_first.
-  if (!accounts_.any_op() || !gaps_are_short_) return at;
-  if (!several && streams_.front().attached_open) return at;
-  end = at + std::min(end - at, instructions_between_looks);
-  const Instruction* const first = at;
+const Instruction* OnePass<Sink>::plain_until(const Instruction* at, const Instruction* end) const {
   const GpuOp* const ops = program_.ops.data();
   const std::size_t op_count = program_.ops.size();
   const std::size_t stream_count = streams_.size();
   const Pattern launch_wanted = plain_launch(!several);
   const Pattern op_wanted = plain_op();
+  for (; at != end; ++at) {
+    const Instruction& in = *at;
+    if (!all_short(in.duration.count() | in.latency.count())) return at;
+    if (several && in.stream >= stream_count) return at;
+    if (launch_wanted.differs(word(in, 0)) == 0) {
+      if (in.object >= op_count) return at;
+      const GpuOp& op = ops[in.object];
+      if (op_wanted.differs(word(op, op_word)) != 0) return at;
+      if (!all_short(op.duration.count() | op.min_period.count())) return at;
+      if (op.gap_before != gap_from_table && !is_short_gap(op.gap_before)) return at;
+    } else {
+      // Events cost CPU time and no place in the queue. Of one stream, they are left to execute().
+      const bool event = in.call == Call::Record || (in.call == Call::StreamWait && in.attached);
+      if (!several || !event || in.object >= events_.size()) return at;
+    }
+  }
+  return at;
+}
+
+/// Executes launches as long as they are valid and need nothing but a place in the queue; gives the first
+/// that is not so simple, for execute(). The time of the whole engine is spent here. Instructions are looked
+/// at in blocks (plain_until), then executed by a loop that calls nothing, so that what changes with every
+/// launch stays in registers; what it needs of a stream is in one cache line. Nothing is changed for a launch
+/// before it is sure that it is a simple one.
+template <class Sink>
+template <bool several>
+const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Instruction* end) {
+  // Before an op has started, idle time is nobody's: see Accounts::note_first.
+  if (!accounts_.any_op() || !gaps_are_short_ || !later_.empty()) return at;
+  if (!several && streams_.front().attached_open) return at;
+  // In the loop the host works, or is blocked while the device is busy: nobody will ask about that. Idle time
+  // that began when the host did something else is explained by execute().
+  const Picoseconds working_since = accounts_.working_since(thread_, now_);
+  if (accounts_.busy_until() < working_since) return at;
+  end = at + std::min(end - at, instructions_between_looks);
+  const auto block_from = [&](const Instruction* from) {
+    return plain_until<several>(from, from + std::min<std::ptrdiff_t>(end - from, 32));
+  };
+  const Instruction* block_end = block_from(at);
+  if (block_end == at) return at;
+
+  const Instruction* const first = at;
+  const GpuOp* const ops = program_.ops.data();
+  StreamState* const streams = streams_.data();
   const auto depth = static_cast<std::size_t>(machine_.launch_queue_depth);
-  auto longest_queue = static_cast<std::size_t>(queue_length_max_);
+  const std::size_t remembered = streams->taken.remembered();
   const std::uint64_t threads = program_.threads.size();
-  std::uint64_t call = executed_ * threads + thread_;
+  const std::int64_t began = now_.count();
+  const std::int64_t busy_before = accounts_.busy_until().count();
   auto writer = sink_.writer(thread_, static_cast<std::size_t>(end - at));
 
-  std::int64_t now = now_.count();
-  const std::int64_t began = now;
-  // Since when the host has worked without a break.
-  std::int64_t working_since = accounts_.working_since(thread_, now_).count();
+  std::uint64_t call = executed_ * threads + thread_;
+  std::int64_t now = began;
+  auto longest_queue = static_cast<std::size_t>(queue_length_max_);
+  std::int64_t busy_until = busy_before;
+  std::int64_t not_before = streams->tail.not_before.count();
+  std::size_t tail_class = streams->tail.op_class;
+  Stretch next = next_;
+  std::int64_t op_sum = 0;
   std::int64_t blocked = 0;
+  std::int64_t launch_latency = 0;
+  std::int64_t gaps = 0;
+  std::int64_t dispatch = 0;
   std::int64_t events = 0;
   std::int64_t memcpys = 0;
   std::int64_t memsets = 0;
-  std::int64_t starts = 0;  ///< All of them, combined by or: whether one is beyond time_max.
-  Sums sums{.busy_until = accounts_.busy_until().count(), .handed_over = accounts_.busy_until().count()};
-  StreamState* stream = streams_.data();
-  std::int64_t tail_end = stream->tail.end.count();
-  std::int64_t not_before = stream->tail.not_before.count();
-  std::size_t tail_class = stream->tail.op_class;
-  std::int64_t held_until = stream->held_until.count();
-  Stretch next = next_;
-  const auto log_until = [&](std::int64_t until) {
-    accounts_.host(thread_, Picoseconds(working_since), Picoseconds(until), HostState::Working);
-  };
   // The device was idle until `start`, while the host did nothing but launch.
   const auto idle_for_launch = [&](std::int64_t start, std::int64_t call_end) {
-    sums.dispatch += start - sums.busy_until;
+    std::int64_t returned = start;
     if (call_end < start) {
-      const std::int64_t on_its_way = start - later(call_end, sums.busy_until);
-      sums.launch_latency += on_its_way;
-      sums.dispatch -= on_its_way;
+      returned = later(call_end, busy_until);
+      launch_latency += start - returned;
     }
+    dispatch += returned - busy_until;
   };
 
-  for (; at != end; ++at) {
-    const Instruction& in = *at;
-    if (launch_wanted.differs(word(in, 0)) != 0 || in.object >= op_count) {
-      if (!several || !record_or_attach(in, now)) break;
-      now += in.duration.count();
-      writer.end_call(Picoseconds(now));
-      call += threads;
-      ++events;
-      continue;
-    }
-    const GpuOp& op = ops[in.object];
-    const std::int64_t call_time = in.duration.count();
-    const std::int64_t latency = in.latency.count();
-    const std::int64_t duration = op.duration.count();
-    const std::int64_t period = op.min_period.count();
-    if (!all_short(call_time | latency | duration | period)) break;
-    if (op_wanted.differs(word(op, op_word)) != 0) break;
-    if constexpr (several) {
-      if (in.stream >= stream_count) break;
-      stream = streams_.data() + in.stream;
-      tail_end = stream->tail.end.count();
-      not_before = stream->tail.not_before.count();
-      tail_class = stream->tail.op_class;
-    }
-    std::int64_t gap = op.gap_before.count();
-    if (op.gap_before == gap_from_table) {
-      gap = machine_.gap[tail_class][op.gap_class].count();
-    } else if (!is_short_gap(op.gap_before)) {
-      break;
-    }
-    if (op.kind != OpKind::Kernel) [[unlikely]]
-      ++(op.kind == OpKind::Memcpy ? memcpys : memsets);
-
-    // A place in the queue: the host is blocked until the entry `depth` before is taken, if that is after the
-    // moment at which the call would write its own. No queue has ever been longer than `longest_queue`.
-    std::int64_t wait = 0;
-    const std::int64_t taken_before = stream->taken.latest(longest_queue);
-    if (longest_queue == depth) {
-      const std::int64_t asks = now + earlier(call_time, latency);
-      wait = later(0, taken_before - asks);
-      // On a device that is busy until then nobody will ask what the host did.
-      if (taken_before > sums.busy_until && wait > 0) [[unlikely]] {
-        log_until(asks);
-        accounts_.host(thread_, Picoseconds(asks), Picoseconds(taken_before), HostState::QueueFull);
+  for (; at != block_end; block_end = at == block_end ? block_from(at) : at) {
+    for (; at != block_end; ++at) {
+      const Instruction& in = *at;
+      StreamState& stream = several ? streams[in.stream] : *streams;
+      if (several && in.call != Call::Launch) {
+        if (in.call == Call::Record) {
+          record(stream, events_[in.object], Picoseconds(now) + in.latency, Picoseconds(now) + in.duration);
+        } else {
+          if (!events_[in.object].recorded) break;
+          attach(stream, events_[in.object]);
+        }
+        now += in.duration.count();
+        writer.end_call(Picoseconds(now));
+        call += threads;
+        ++events;
+        continue;
       }
-      working_since = wait > 0 ? taken_before : working_since;
-      blocked += wait;
-    } else if (taken_before > now) {
-      lengthen_queue();
-      ++longest_queue;
-    }
-    const std::int64_t call_end = now + call_time + wait;
-    const std::int64_t arrival = now + latency + wait;
+      const GpuOp& op = ops[in.object];
+      if constexpr (several) {
+        not_before = stream.tail.not_before.count();
+        tail_class = stream.tail.op_class;
+      }
+      // Of the only stream, the device is as busy as its tail.
+      const std::int64_t tail_end = several ? stream.tail.end.count() : busy_until;
 
-    const std::int64_t taken = later(later(arrival, not_before), tail_end + gap);
-    std::int64_t start = taken;
-    stream->taken.push(taken);
-    if constexpr (several) {
-      if (stream->attached_open) start = pass_attached(*stream, Picoseconds(taken)).count();
-      held_until = stream->held_until.count();
-    }
-    const std::int64_t op_end = start + duration;
-    starts |= start;
-    tail_end = later(tail_end, op_end);
-    not_before = start + period;
-    tail_class = op.gap_class;
-    sums.op_sum += duration;
-    writer.op({.start = Picoseconds(start),
-               .end = Picoseconds(op_end),
-               .call = static_cast<Index>(call),
-               .node = no_index});
-    writer.end_call(Picoseconds(call_end));
-    call += threads;
-    const auto cause = [&] {
-      return cause_of(*stream, Picoseconds(start),
-                      {.arrival = Picoseconds(arrival), .call_end = Picoseconds(call_end)});
-    };
-    if constexpr (several) {
-      stream->tail.end = Picoseconds(tail_end);
-      stream->tail.not_before = Picoseconds(not_before);
-      stream->tail.op_class = op.gap_class;
-      if (start <= sums.busy_until) {
-        sums.busy_until = later(sums.busy_until, op_end);
-      } else if (next.start < earlier(start, call_end) && later_.empty()) {
-        // Nothing will start before `next` any more, nor with it: its turn has come.
-        if (next.start > sums.busy_until) {
-          if (next.cause.kind == StartCause::Kind::Launch && sums.busy_until >= working_since) {
-            idle_for_launch(next.start, next.cause.call_end.count());
-            sums.busy_until = next.start;
-          } else if (next.cause.kind == StartCause::Kind::Gap) {
-            sums.gap += next.start - sums.busy_until;
-            sums.busy_until = next.start;
+      // A place in the queue: the host is blocked until the entry `depth` before is taken, if that is after
+      // the moment at which the call would write its own. No queue has ever been longer than
+      // `longest_queue`.
+      if (!stream.taken.has_room()) break;
+      const std::int64_t taken_before = stream.taken.latest(longest_queue);
+      std::int64_t wait = 0;
+      if (longest_queue == depth) {
+        wait = later(0, taken_before - (now + earlier(in.duration.count(), in.latency.count())));
+        // Only on an idle device will anybody ask why the host was blocked.
+        if (taken_before > busy_until && wait > 0) break;
+      } else if (taken_before > now) {
+        if (longest_queue == remembered) break;
+        ++longest_queue;
+      }
+      const std::int64_t call_end = now + wait + in.duration.count();
+      const std::int64_t arrival = now + wait + in.latency.count();
+
+      const std::int64_t gap = op.gap_before == gap_from_table
+                                   ? machine_.gap[tail_class][op.gap_class].count()
+                                   : op.gap_before.count();
+      const std::int64_t taken = later(later(arrival, not_before), tail_end + gap);
+      const std::int64_t held_until = stream.held_until.count();
+      const std::int64_t start = several ? later(taken, held_until) : taken;
+      const std::int64_t op_end = start + op.duration.count();
+      if constexpr (several) {
+        if (start <= busy_until) {
+          busy_until = later(busy_until, op_end);
+        } else {
+          // Nothing will start before `next` any more, nor with it: its turn has come.
+          if (start == held_until || next.start >= earlier(start, call_end)) break;
+          if (next.start > busy_until) {
+            if (next.cause.kind == StartCause::Kind::Launch) {
+              idle_for_launch(next.start, next.cause.call_end.count());
+            } else if (next.cause.kind == StartCause::Kind::Gap) {
+              gaps += next.start - busy_until;
+            } else {
+              break;
+            }
+          }
+          busy_until = later(busy_until, next.end);
+          next.start = start;
+          next.end = op_end;
+          next.stream = in.stream;
+          next.cause.kind = start == arrival ? StartCause::Kind::Launch : StartCause::Kind::Gap;
+          next.cause.call_end = Picoseconds(call_end);
+        }
+      } else {
+        if (start > busy_until) {
+          if (start == held_until) break;
+          if (start == arrival) {
+            idle_for_launch(start, call_end);
           } else {
-            sums = hand_over(sums);
-            log_until(now);
-            account(next);
-            sums.busy_until = sums.handed_over = accounts_.busy_until().count();
+            gaps += start - busy_until;
           }
         }
-        sums.busy_until = later(sums.busy_until, next.end);
-        next.start = start;
-        next.end = op_end;
-        next.stream = in.stream;
-        next.cause.kind = StartCause::Kind::Launch;
-        next.cause.thread = static_cast<std::uint16_t>(thread_);
-        next.cause.call_end = Picoseconds(call_end);
-        if (start != arrival || start == held_until) next.cause = cause();
-      } else {
-        sums = hand_over(sums);
-        log_until(call_end);
-        next_ = next;
-        put({.start = start, .end = op_end, .stream = in.stream, .cause = cause()}, call_end);
-        next = next_;
-        sums.busy_until = sums.handed_over = accounts_.busy_until().count();
+        busy_until = later(busy_until, op_end);  // Of programmatic launches two can overlap.
       }
-    } else {
-      if (start > sums.busy_until) {
-        if (start == arrival && start != held_until && sums.busy_until >= working_since) {
-          idle_for_launch(start, call_end);
-        } else if (start != arrival && start != held_until) {
-          sums.gap += start - sums.busy_until;
-        } else {
-          sums = hand_over(sums);
-          log_until(call_end);
-          accounts_.started_alone(Picoseconds(start), cause);
-          sums.handed_over = start;
-        }
-        sums.busy_until = start;
+
+      stream.taken.push_into_room(taken);
+      not_before = start + op.min_period.count();
+      tail_class = op.gap_class;
+      if constexpr (several) {
+        stream.tail = {.end = Picoseconds(later(tail_end, op_end)),
+                       .not_before = Picoseconds(not_before),
+                       .op_class = op.gap_class};
+        if (stream.attached_open) pass_attached(stream, Picoseconds(taken));
       }
-      sums.busy_until = later(sums.busy_until, op_end);  // Of programmatic launches two can overlap.
+      if (op.kind != OpKind::Kernel) [[unlikely]]
+        ++(op.kind == OpKind::Memcpy ? memcpys : memsets);
+      op_sum += op.duration.count();
+      blocked += wait;
+      writer.op({.start = Picoseconds(start),
+                 .end = Picoseconds(op_end),
+                 .call = static_cast<Index>(call),
+                 .node = no_index});
+      writer.end_call(Picoseconds(call_end));
+      call += threads;
+      now = call_end;
     }
-    now = call_end;
   }
 
   sink_.take_back(writer, thread_);
   if (at == first) return at;
-  too_long_ = now > time_max.count() || starts > time_max.count();
+  // No op starts after the last end.
+  too_long_ = later(now, later(busy_until, next.end)) > time_max.count();
+  next.cause.thread = static_cast<std::uint16_t>(thread_);
   next_ = next;
   if constexpr (!several)
-    stream->tail = {.end = Picoseconds(tail_end),
-                    .not_before = Picoseconds(not_before),
-                    .op_class = static_cast<GapClass>(tail_class)};
-  hand_over(sums);
-  log_until(now);
+    streams->tail = {.end = Picoseconds(busy_until),
+                     .not_before = Picoseconds(not_before),
+                     .op_class = static_cast<GapClass>(tail_class)};
+  accounts_.add({.busy_until = Picoseconds(busy_until),
+                 // Whatever was not idle was busy.
+                 .busy = Picoseconds(busy_until - busy_before - launch_latency - gaps - dispatch),
+                 .op_sum = Picoseconds(op_sum),
+                 .launch_latency = Picoseconds(launch_latency),
+                 .gap = Picoseconds(gaps),
+                 .dispatch = Picoseconds(dispatch)});
+  accounts_.host(thread_, working_since, Picoseconds(now), HostState::Working);
   Totals& totals = accounts_.totals;
   totals.host_work += Picoseconds(now - began - blocked);
   totals.host_blocked_queue += Picoseconds(blocked);
@@ -283,6 +274,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   totals.counts.kernels += kernels;
   totals.counts.memcpys += memcpys;
   totals.counts.memsets += memsets;
+  queue_length_max_ = static_cast<std::int32_t>(longest_queue);
   executed_ += static_cast<std::uint64_t>(at - first);
   now_ = Picoseconds(now);
   return at;
