@@ -204,7 +204,11 @@ GpuOps price(const Pricing& p, const Convolution& work) {
   const double channels = static_cast<double>(work.channels) / groups;
   const double out_channels = static_cast<double>(work.out_channels) / groups;
   const double size = bytes_of(work.dtype);
-  const double input = static_cast<double>(work.batch * work.channels * work.height * work.width) * size;
+  // A stride wider than the window leaves out pixels.
+  const double seen = std::min(1.0, static_cast<double>(work.kernel_height) / static_cast<double>(work.stride)) *
+                      std::min(1.0, static_cast<double>(work.kernel_width) / static_cast<double>(work.stride));
+  const double input =
+      seen * static_cast<double>(work.batch * work.channels * work.height * work.width) * size;
   const double weights = static_cast<double>(work.out_channels) * channels * window * size;
   const double output = outputs * static_cast<double>(work.out_channels) * size;
 

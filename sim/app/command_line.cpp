@@ -12,6 +12,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/config/error.hpp"
@@ -200,6 +201,13 @@ class Command {
     return false;
   }
 
+  config::SearchPath search_path() const {
+    config::SearchPath search;
+    search.beside = ".";
+    search.extra = surroundings_.config_folders;
+    return search;
+  }
+
   void out(std::string_view text) const { surroundings_.out(text); }
   void err(std::string_view text) const { surroundings_.err(text); }
 
@@ -221,13 +229,6 @@ class Command {
       options.seed = static_cast<std::uint64_t>(*arguments.seed);
     }
     return options;
-  }
-
-  config::SearchPath search_path() const {
-    config::SearchPath search;
-    search.beside = ".";
-    search.extra = surroundings_.config_folders;
-    return search;
   }
 
   RunOptions simulation_options() const {
@@ -364,6 +365,35 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->required();
   summary_app->add_option("--format", trace_format, "text, json or csv")->check(formats)->type_name("FORMAT");
 
+  CalibrateArguments calibration;
+  CLI::App* calibrate_app =
+      app.add_subcommand("calibrate", "Fit a device's kernel formulas to measured kernels");
+  calibrate_app->add_option("tables", calibration.tables, "Measured kernels (.csv)")
+      ->type_name("KERNELS.csv")
+      ->required();
+  calibrate_app->add_option("--base", calibration.base, "Device to start from, by name")
+      ->type_name("NAME")
+      ->required();
+  calibrate_app->add_option("--out", calibration.out, "Write the fitted calibration: section")
+      ->type_name("OUT.yaml");
+  calibrate_app
+      ->add_option("--folds", calibration.folds,
+                   "Hold out whole groups (grouped), single cases (random), none")
+      ->check(CLI::IsMember({"grouped", "random", "none"}))
+      ->type_name("HOW");
+  calibrate_app->add_option("--family", calibration.families, "Only this family; may be repeated")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  calibrate_app->add_option("--seed", calibration.seed, "Seed of folds and starting values")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  calibrate_app->add_option("--worst", calibration.worst, "How many of the worst cases to list")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  calibrate_app->add_flag("--check", calibration.check, "Fit nothing, say how well the device does as it is");
+
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
@@ -380,6 +410,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*run_app) return command.run(run);
     if (*test_app) return command.test(test.files, test);
     if (*list_app) return command.list(list_what);
+    if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());
     return command.trace_summary(trace_files, trace_format);
   } catch (const OutputError&) {
     throw;

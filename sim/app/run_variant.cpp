@@ -13,6 +13,7 @@
 #include "sim/config/hardware_reader.hpp"
 #include "sim/critical_path/critical_path.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/program/eager.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/report/metrics.hpp"
 
@@ -134,6 +135,33 @@ report::TraceComparison compare_with_trace(const Trace& trace, const Replay& rep
           .unlinked_ops = replay.statistics.unlinked_ops};
 }
 
+/// The step of a network, from its description to a program. Mistakes are reported where they were made.
+EagerProgram network_program(const NetworkWorkload& workload, const Variant& variant) {
+  try {
+    return build_eager(build_graph(*workload.network, workload.sizes), *variant.hardware, *variant.host,
+                       HostOpMode::NoGrad);
+  } catch (const GraphError& error) {
+    const bool placed = error.place().line != 0;
+    throw ConfigError(Diagnostic{
+        .where = placed ? Location{workload.network->file, error.place().line, error.place().column}
+                        : workload.where,
+        .path = {},
+        .what = error.what(),
+        .hint = error.hint()});
+  } catch (const std::invalid_argument& error) {
+    // The hardware or host file cannot price an op; the message says which.
+    throw ConfigError(
+        Diagnostic{.where = workload.where, .path = "workload.network", .what = error.what(), .hint = {}});
+  }
+}
+
+/// Tokens that one step makes or reads; unknown for networks without a sequence.
+std::optional<double> tokens_of(const NetworkWorkload& workload) {
+  const double per_sequence =
+      workload.sizes.step == StepKind::Decode ? 1.0 : static_cast<double>(workload.sizes.sequence);
+  return static_cast<double>(workload.sizes.batch) * per_sequence;
+}
+
 }  // namespace
 
 std::shared_ptr<const Trace> TraceStore::read(const std::string& path) {
@@ -167,6 +195,12 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       result.trace = compare_with_trace(*trace, replay);
     built = std::move(replay.built);
     built.work_is_dispatch = true;
+  } else if (const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source)) {
+    EagerProgram eager = network_program(*network, variant);
+    built = std::move(eager.built);
+    result.model_flops = eager.model_flops;
+    result.tokens = tokens_of(*network);
+    result.peak_memory = eager.memory.peak;
   } else {
     built = build_program(variant);
   }

@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/calibrate/kernel_cases.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "models/cost/measurement_formulas.hpp"
+#include "sim/config/error.hpp"
+
+namespace gpusim::calibrate {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+/// All whole numbers in a text, in order: "B1H32T128D64" gives 1, 32, 128, 64.
+std::vector<std::int64_t> numbers(std::string_view text) {
+  std::vector<std::int64_t> found;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] < '0' || text[i] > '9') {
+      ++i;
+      continue;
+    }
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), value);
+    if (error != std::errc()) return {};
+    found.push_back(value);
+    i = static_cast<std::size_t>(end - text.data());
+  }
+  return found;
+}
+
+// --- Which buffers a run meets in the L2.
+
+constexpr double never = 1e18;
+
+/// Repeated runs of one op as the measurement scripts make them: `sets` buffers are written one after the
+/// other, two runs warm up, then every run takes the next set.
+struct Rotation {
+  double sets = 1;
+  double in = 0;         ///< Bytes that a run reads of its own set.
+  double out = 0;        ///< Bytes that it writes.
+  bool own_out = false;  ///< Each set has its own output; else the allocator gives the same block each time.
+  int runs = 5;
+};
+
+/// Bytes touched since the same bytes were touched last, themselves included: median of the runs.
+struct Reuse {
+  double reads = never;
+  double writes = never;
+};
+
+Reuse reuse(const Rotation& r) {
+  const int sets = static_cast<int>(r.sets);
+  double clock = 0;
+  std::vector<double> in(static_cast<std::size_t>(sets));
+  std::vector<double> out(static_cast<std::size_t>(sets), -never);
+  for (int i = 0; i < sets; ++i) in[static_cast<std::size_t>(i)] = clock += r.in;
+  const double shared_out = r.own_out ? 0 : r.out;
+  std::vector<double> reads;
+  std::vector<double> writes;
+  for (int run = -2; run < r.runs; ++run) {
+    const auto set = static_cast<std::size_t>(run < 0 ? std::min(run + 2, sets - 1) : run % sets);
+    if (run >= 0) {
+      reads.push_back(clock - in[set] + r.in + shared_out);
+      writes.push_back(r.own_out ? clock - out[set] + r.in + r.out : r.in + r.out);
+    }
+    clock += r.in;
+    in[set] = clock;
+    if (r.own_out) {
+      clock += r.out;
+      out[set] = clock;
+    }
+  }
+  return {median(reads), median(writes)};
+}
+
+CacheState state(const Reuse& r, const GpuSpec& gpu) {
+  const auto share = [&](double bytes) {
+    return bytes >= 1e15 ? 1.0 : cold_share(Bytes(std::llround(bytes)), gpu);
+  };
+  return {share(r.reads), share(r.writes)};
+}
+
+/// `rot` of the scripts: as many sets as are needed to miss a cache of 120 MiB.
+double rotated_sets(double bytes) {
+  if (bytes >= static_cast<double>(1 << 28)) return 2;
+  return std::clamp(std::floor(static_cast<double>(120 << 20) / std::max(bytes, 1.0)) + 2, 1.0, 24.0);
+}
+
+// --- Names.
+
+/// A name cut at its slashes, and what is read off it.
+struct Name {
+  std::vector<std::string> parts;
+  std::vector<std::int64_t> shape;  ///< Numbers of the part that is the shape.
+
+  std::string_view at(std::size_t i) const { return i < parts.size() ? std::string_view(parts[i]) : ""; }
+  bool last_is(std::string_view word) const { return !parts.empty() && parts.back() == word; }
+};
+
+Bytes bytes(double value) {
+  return Bytes(std::llround(value));
+}
+
+KernelWork pointwise(std::int64_t elements, double read, double written, double cycles,
+                     Pointwise::Access access = Pointwise::Access::Vectorized) {
+  return Pointwise{elements, bytes(read), bytes(written), cycles, access};
+}
+
+/// A case of a single work whose cache state follows from one rotation.
+CaseWorks single(KernelWork work, const Rotation& rotation) {
+  return [work = std::move(work), met = reuse(rotation)](const GpuSpec& gpu) {
+    return std::vector<CachedWork>{{work, state(met, gpu)}};
+  };
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+bool elementwise(KernelCase& c, const Name& name) {
+  if (name.shape.empty()) return false;
+  const std::int64_t n = name.shape[0];
+  const double elements = static_cast<double>(n);
+  const std::string_view op = name.at(1);
+  c.family = "elementwise";
+  c.group = std::to_string(n);
+  Rotation r;
+  r.runs = 7;
+  if (op == "cast_fp32_bf16") {
+    r.sets = rotated_sets(elements * 6);
+    r.in = elements * 4;
+    r.out = elements * 2;
+    c.works = single(pointwise(n, r.in, r.out, 0, Pointwise::Access::Unrolled), r);
+    return true;
+  }
+  const double size = name.at(2) == "fp32" ? 4 : 2;
+  const double inputs = op == "relu" || op == "gelu" ? 1 : op == "add" ? 2 : op == "addcmul" ? 3 : 0;
+  if (inputs == 0) return false;
+  r.in = elements * size * inputs;
+  r.out = elements * size;
+  r.own_out = true;
+  r.sets = name.last_is("hot") ? 1 : rotated_sets(r.in + r.out);
+  const bool gelu = op == "gelu";
+  c.works = [=, met = reuse(r)](const GpuSpec& gpu) {
+    const double cycles = gelu ? lane_cycles(AluFunction::Gelu, gpu) : 0;
+    return std::vector<CachedWork>{{pointwise(n, r.in, r.out, cycles), state(met, gpu)}};
+  };
+  return true;
+}
+
+bool reduction(KernelCase& c, const Name& name) {
+  if (name.shape.size() != 2) return false;
+  const std::int64_t rows = name.shape[0];
+  const std::int64_t columns = name.shape[1];
+  const double elements = static_cast<double>(rows) * static_cast<double>(columns);
+  const std::string_view op = name.at(1);
+  c.group = shape_text(name.shape);
+  Rotation r;
+  r.sets = rotated_sets(elements * 4);
+  r.in = elements * 2;
+  r.out = elements * 2;
+  using Kind = RowReduction::Kind;
+  const auto row = [&](Kind kind) { return RowReduction{kind, rows, columns, Dtype::Bf16, Dtype::Bf16}; };
+  if (op == "layer_norm" || op == "rms_norm") {
+    c.family = "norm";
+    c.works = single(row(op == "rms_norm" ? Kind::RmsNorm : Kind::LayerNorm), r);
+  } else if (op == "softmax") {
+    c.family = "softmax";
+    c.works = single(row(Kind::Softmax), r);
+  } else if (op == "sum_last" || op == "argmax") {
+    c.family = op == "argmax" ? "argmax" : "row_sum";
+    r.out = 8 * static_cast<double>(rows);
+    c.works = single(row(op == "argmax" ? Kind::ArgMax : Kind::Sum), r);
+  } else if (op == "sum_first") {
+    c.family = "column_sum";
+    r.out = 2 * static_cast<double>(columns);
+    c.works = single(ColumnReduction{rows, columns, Dtype::Bf16, Dtype::Bf16}, r);
+  } else if (op == "sum_all") {
+    c.family = "full_sum";
+    r.out = 2;
+    c.works = single(FullReduction{rows * columns, Dtype::Bf16}, r);
+  } else if (op == "layer_norm_bwd") {
+    c.family = "norm_backward";
+    r.sets = std::min(4.0, rotated_sets(elements * 6));
+    r.in = elements * 4;
+    c.works = single(row(Kind::LayerNormBackward), r);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool product(KernelCase& c, const Name& name) {
+  const auto dtype = find_dtype(name.at(1));
+  if (!dtype || name.shape.size() != 3) return false;
+  MatrixProduct work;
+  work.m = name.shape[0];
+  work.n = name.shape[1];
+  work.k = name.shape[2];
+  work.dtype = *dtype;
+  work.output = *dtype == Dtype::Fp8 ? Dtype::Bf16 : *dtype;
+  const double size = bits(*dtype) / 8.0;
+  const double m = static_cast<double>(work.m);
+  const double n = static_cast<double>(work.n);
+  const double k = static_cast<double>(work.k);
+  c.family = "product";
+  c.group = std::to_string(work.n) + "x" + std::to_string(work.k);
+  Rotation r;
+  r.sets = std::min(8.0, rotated_sets((m * k + n * k + m * n) * size));
+  r.in = (m + n) * k * size;
+  r.out = m * n * bits(work.output) / 8.0;
+  c.works = single(work, r);
+  return true;
+}
+
+bool batched_product(KernelCase& c, const Name& name) {
+  const auto dtype = find_dtype(name.at(1));
+  if (!dtype || name.shape.size() != 4) return false;
+  MatrixProduct work{name.shape[0], name.shape[1], name.shape[2], name.shape[3],
+                     *dtype,        *dtype,        Epilogue::None};
+  const double size = bits(*dtype) / 8.0;
+  const double batch = static_cast<double>(work.batch);
+  const double m = static_cast<double>(work.m);
+  const double n = static_cast<double>(work.n);
+  const double k = static_cast<double>(work.k);
+  c.family = "batched_product";
+  c.group = shape_text(name.shape);
+  Rotation r;
+  r.in = batch * (m + n) * k * size;
+  r.out = batch * m * n * size;
+  c.works = single(work, r);
+  return true;
+}
+
+bool attention(KernelCase& c, const Name& name, bool backward) {
+  if (name.shape.size() != 4) return false;
+  Attention work;
+  work.batch = name.shape[0];
+  work.heads = name.shape[1];
+  work.query_length = name.shape[2];
+  work.head_dim = name.shape[3];
+  work.causal = name.last_is("causal");
+  c.family = "attention";
+  c.group = shape_text(name.shape);
+  const double one = 2 * static_cast<double>(work.batch) * static_cast<double>(work.heads) *
+                     static_cast<double>(work.query_length) * static_cast<double>(work.head_dim);
+  Rotation r;
+  r.in = 3 * one;
+  r.out = one;
+  if (!backward) {
+    c.works = single(work, r);
+    return true;
+  }
+  Rotation b;
+  b.in = 5 * one;
+  b.out = 4 * one;
+  c.works = [work, forward = reuse(r), back = reuse(b)](const GpuSpec& gpu) {
+    return std::vector<CachedWork>{{work, state(forward, gpu)}, {AttentionBackward{work}, state(back, gpu)}};
+  };
+  return true;
+}
+
+bool attention_decode(KernelCase& c, const Name& name) {
+  if (name.shape.size() != 5) return false;
+  AttentionDecode work{name.shape[0], name.shape[1], name.shape[2],
+                       name.shape[3], name.shape[4], Dtype::Bf16};
+  c.family = "attention_decode";
+  c.group = shape_text(name.shape);
+  Rotation r;
+  r.in = 4 * static_cast<double>(work.batch) * static_cast<double>(work.kv_heads) *
+         static_cast<double>(work.kv_length) * static_cast<double>(work.head_dim);
+  c.works = single(work, r);
+  return true;
+}
+
+bool cross_entropy(KernelCase& c, const Name& name) {
+  if (name.shape.size() != 3) return false;
+  const std::int64_t rows = name.shape[0] * name.shape[1];
+  const std::int64_t classes = name.shape[2];
+  const double n = static_cast<double>(rows) * static_cast<double>(classes);
+  c.family = "cross_entropy";
+  c.group = shape_text(name.shape);
+  c.works = [=](const GpuSpec&) {
+    using Kind = RowReduction::Kind;
+    // PyTorch cuts an elementwise kernel at 2^31 bytes of an operand, which changes its count alone.
+    return std::vector<CachedWork>{
+        {pointwise(rows * classes, 2 * n, 4 * n, 0, Pointwise::Access::Unrolled), cold},
+        {RowReduction{Kind::Softmax, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
+        {LossGather{rows, classes, Dtype::Fp32, false}, cold},
+        {LossGather{rows, classes, Dtype::Fp32, true}, cold},
+        {RowReduction{Kind::SoftmaxBackward, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
+        {pointwise(rows * classes, 4 * n, 2 * n, 0, Pointwise::Access::Unrolled), cold}};
+  };
+  return true;
+}
+
+bool other(KernelCase& c, const Name& name) {
+  const std::string_view op = name.at(0);
+  const auto& s = name.shape;
+  c.group = shape_text(s);
+  if (op == "embedding" && s.size() == 3) {
+    const double row = 2 * static_cast<double>(s[1]);
+    c.family = "indexed";
+    Rotation r;
+    r.in = row * static_cast<double>(s[0]);
+    r.out = r.in;
+    c.works = single(Gather{s[0], bytes(row), bytes(row * static_cast<double>(s[2]))}, r);
+    return true;
+  }
+  if (op == "embedding_bwd" && s.size() == 3) {
+    c.family = "indexed";
+    Rotation r;
+    r.in = 2 * static_cast<double>(s[0]) * static_cast<double>(s[1]);
+    r.out = 2 * static_cast<double>(s[2]) * static_cast<double>(s[1]);
+    c.works = single(EmbeddingBackward{s[0], s[1], s[2], Dtype::Bf16}, r);
+    return true;
+  }
+  if (op == "transpose_copy" && s.size() == 2) {
+    c.family = "copy";
+    Rotation r;
+    r.sets = 3;
+    r.in = r.out = 2 * static_cast<double>(s[0] * s[1]);
+    c.works = single(TransposedCopy{s[0] * s[1], 2}, r);
+    return true;
+  }
+  if (op == "cat" && s.size() == 3) {
+    c.family = "copy";
+    Rotation r;
+    r.in = 2 * static_cast<double>(s[1] * s[2]);
+    r.out = 2 * r.in;
+    c.works = single(Concatenation{2 * s[1] * s[2], 2, 2}, r);
+    return true;
+  }
+  if (op == "dropout" && s.size() == 2) {
+    c.family = "copy";
+    Rotation r;
+    r.in = 2 * static_cast<double>(s[0] * s[1]);
+    r.out = 1.5 * r.in;
+    c.works = single(Dropout{s[0] * s[1], 2}, r);
+    return true;
+  }
+  if ((op == "adamw_fused" || op == "adamw_foreach") && s.size() == 2) {
+    c.family = "optimizer";
+    Rotation r;
+    r.in = r.out = 1e9;
+    c.works = single(
+        MultiTensor{op == "adamw_fused" ? MultiTensor::Kind::AdamWFused : MultiTensor::Kind::AdamWForeach,
+                    s[0], s[0] * s[1], Dtype::Fp32},
+        r);
+    return true;
+  }
+  if (op == "conv_nhwc" && s.size() == 6) {
+    Convolution work;
+    work.batch = s[0];
+    work.channels = s[1];
+    work.height = work.width = s[2];
+    work.out_channels = s[3];
+    work.kernel_height = work.kernel_width = s[4];
+    work.stride = s[5];
+    work.padding = s[4] / 2;
+    c.family = "convolution";
+    Rotation r;
+    r.in = 2 * static_cast<double>(s[0] * s[1] * s[2] * s[2]);
+    r.out = 2 * static_cast<double>(s[0] * s[3] * work.out_height() * work.out_width());
+    c.works = single(work, r);
+    return true;
+  }
+  return false;
+}
+
+bool inductor(KernelCase& c, const Name& name) {
+  if (name.shape.size() != 2) return false;
+  const std::int64_t rows = name.shape[0];
+  const std::int64_t columns = name.shape[1];
+  const double n = static_cast<double>(rows) * static_cast<double>(columns);
+  const double line = 2 * static_cast<double>(columns);
+  const std::string op(name.at(1));
+  c.family = "inductor";
+  c.group = shape_text(name.shape);
+  const double inputs = op == "residual_rms_norm" || op == "swiglu" ? 2 : 1;
+  Rotation r;
+  r.sets = n > 3e7 ? 1 : std::min(6.0, std::floor(12e7 / (n * 2)) + 2);
+  r.in = 2 * n * inputs;
+  r.out = 2 * n;
+  if (op == "sum_last") r.out = 4 * static_cast<double>(rows);
+  if (op == "sum_first") r.out = 4 * static_cast<double>(columns);
+  const Reuse met = reuse(r);
+  using Reduction = InductorRowReduction::Reduction;
+  InductorRowReduction row;
+  row.rows = rows;
+  row.columns = columns;
+  row.read = bytes(r.in);
+  row.written = bytes(r.out);
+  if (op == "bias_gelu" || op == "swiglu") {
+    const bool gelu = op == "bias_gelu";
+    c.works = [=](const GpuSpec& gpu) {
+      const double cycles = lane_cycles(gelu ? AluFunction::GeluTanh : AluFunction::Silu, gpu);
+      return std::vector<CachedWork>{
+          {InductorPointwise{rows * columns, bytes(r.in + (gelu ? line : 0)), bytes(r.out), cycles},
+           state(met, gpu)}};
+    };
+  } else if (op == "rms_norm" || op == "residual_rms_norm") {
+    row.shared = bytes(line);
+    c.works = single(row, r);
+  } else if (op == "layer_norm") {
+    row.shared = bytes(2 * line);
+    row.reduction = Reduction::Welford;
+    c.works = single(row, r);
+  } else if (op == "softmax") {
+    row.reduction = Reduction::OnlineSoftmax;
+    c.works = [=](const GpuSpec& gpu) {
+      InductorRowReduction softmax = row;
+      softmax.lane_cycles = lane_cycles(AluFunction::Exp, gpu);
+      return std::vector<CachedWork>{{softmax, state(met, gpu)}};
+    };
+  } else if (op == "sum_last") {
+    row.writes_rows = false;
+    c.works = single(row, r);
+  } else if (op == "sum_first") {
+    c.works = single(InductorColumnReduction{rows, columns, bytes(r.in), bytes(r.out), 0}, r);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool alu(KernelCase& c, const Name& name) {
+  if (name.shape.size() != 2) return false;
+  std::optional<AluFunction> function;
+  for (int i = 0; i < alu_function_count; ++i)
+    if (gpusim::name(static_cast<AluFunction>(i)) == name.at(1)) function = static_cast<AluFunction>(i);
+  if (!function) return false;
+  const double times = static_cast<double>(name.shape[0]);
+  const std::int64_t n = name.shape[1];
+  const double moved = 4 * static_cast<double>(n);
+  c.family = "alu";
+  c.group = std::string(name.at(1)) + "x" + std::to_string(name.shape[0]);
+  c.works = [=, f = *function](const GpuSpec& gpu) {
+    return std::vector<CachedWork>{
+        {InductorPointwise{n, bytes(moved), bytes(moved), times * lane_cycles(f, gpu)}, cold}};
+  };
+  return true;
+}
+
+// --- Tables.
+
+/// The fields of one line of CSV; quotes keep commas.
+std::vector<std::string> csv_fields(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char ch = line[i];
+    if (ch == '"') {
+      if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
+        fields.back() += '"';
+        ++i;
+      } else {
+        quoted = !quoted;
+      }
+    } else if (ch == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += ch;
+    }
+  }
+  return fields;
+}
+
+}  // namespace
+
+bool understand(KernelCase& kernel_case) {
+  Name name;
+  name.parts = split(kernel_case.name, '/');
+  std::size_t shape = name.parts.size();
+  // The shape is the last part with a number that is no dtype.
+  while (shape-- > 1)
+    if (!find_dtype(name.parts[shape]) && name.parts[shape].find_first_of("0123456789") != std::string::npos)
+      break;
+  if (shape == 0 || shape >= name.parts.size()) return false;
+  name.shape = numbers(name.parts[shape]);
+  const std::string_view family = name.at(0);
+  if (family == "ew") return elementwise(kernel_case, name);
+  if (family == "red") return reduction(kernel_case, name);
+  if (family == "gemm") return product(kernel_case, name);
+  if (family == "bmm") return batched_product(kernel_case, name);
+  if (family == "sdpa_fwd") return attention(kernel_case, name, false);
+  if (family == "sdpa_fwdbwd") return attention(kernel_case, name, true);
+  if (family == "sdpa_decode") return attention_decode(kernel_case, name);
+  if (family == "xent_fwdbwd") return cross_entropy(kernel_case, name);
+  if (family == "inductor") return inductor(kernel_case, name);
+  if (family == "alu") return alu(kernel_case, name);
+  return other(kernel_case, name);
+}
+
+KernelTable parse_kernel_table(std::string_view text, const std::string& file) {
+  KernelTable table;
+  std::vector<std::string> columns;
+  Errors errors;
+  int line_number = 0;
+  const auto complain = [&](std::string what, std::string hint = {}) {
+    errors.add(Diagnostic{Location{file, line_number, 1}, "", std::move(what), std::move(hint)});
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++line_number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    const std::vector<std::string> fields = csv_fields(line);
+    if (columns.empty()) {
+      columns = fields;
+      for (const char* needed : {"case", "us"})
+        if (std::find(columns.begin(), columns.end(), needed) == columns.end())
+          complain("the table has no column '" + std::string(needed) + "'",
+                   "the first line names the columns: case,us,us_min,kernels");
+      errors.throw_if_any();
+      continue;
+    }
+    const auto field = [&](std::string_view column) -> std::string {
+      const auto found = std::find(columns.begin(), columns.end(), column);
+      const auto index = static_cast<std::size_t>(found - columns.begin());
+      return index < fields.size() ? fields[index] : std::string();
+    };
+    KernelCase one;
+    one.name = field("case");
+    const auto us = number(field("us"));
+    if (!us || *us <= 0) {
+      complain("'" + one.name + "' has no duration: us is '" + field("us") + "'",
+               "a positive number of microseconds");
+      continue;
+    }
+    one.us = *us;
+    one.us_min = number(field("us_min")).value_or(*us);
+    one.gpu_ops = static_cast<int>(number(field("kernels")).value_or(0));
+    if (understand(one))
+      table.cases.push_back(std::move(one));
+    else
+      table.unknown.push_back(one.name);
+  }
+  errors.throw_if_any();
+  return table;
+}
+
+KernelTable read_kernel_table(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw ConfigError(Diagnostic{Location{file.string(), 0, 0}, "", "cannot read this table", ""});
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  return parse_kernel_table(text, file.string());
+}
+
+double predict_us(const KernelCase& kernel_case, const GpuSpec& gpu) {
+  double us = 0;
+  for (const CachedWork& part : kernel_case.works(gpu))
+    us += microseconds(estimate(part.work, gpu, part.cache).duration);
+  return us;
+}
+
+int predict_gpu_ops(const KernelCase& kernel_case, const GpuSpec& gpu) {
+  std::size_t count = 0;
+  for (const CachedWork& part : kernel_case.works(gpu)) count += gpu_ops(part.work, gpu, part.cache).size();
+  return static_cast<int>(count);
+}
+
+}  // namespace gpusim::calibrate
