@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 
 #include "sim/engine/assertion.hpp"
 
@@ -48,14 +49,14 @@ void SharedDevice::submit_beside(std::uint32_t name, const Footprint& footprint,
   }
   const bool derived = mode_ == Mode::Lone;
   if (derived) share(now);
-  kernels_.emplace_back(name, footprint, alone, limits_);
+  const Kernel& kernel = add_kernel(name, footprint, alone);
   if (now == next_) return;  // what is due makes room first
-  const bool at_the_head = waiting_ + 1 == kernels_.size();
-  if (at_the_head) find_room(kernels_.back().block);
+  const bool at_the_head = waiting_ + 1 == present_.size();
+  if (at_the_head) find_room(kernel.block);
   const bool starts = at_the_head && (alone == Picoseconds(0) || best_group() < group_count_);
   if (starts) {
     progress(now);
-    place(&changes);
+    place(&changes, true);
   } else {
     mark_late();
     if (!derived) return;  // nothing goes on at another rate
@@ -70,12 +71,13 @@ void SharedDevice::change(Picoseconds now, std::vector<Change>& changes) {
     return;
   }
   retire(now, changes);
-  if (kernels_.empty()) {
+  if (present_.empty()) {
     mode_ = Mode::Idle;
     next_ = Picoseconds::max();
   } else if (has_device_to_itself()) {
-    const Kernel kernel = kernels_.front();
-    kernels_.clear();
+    const Kernel kernel = kernels_[present_.front()];
+    free_places_.push_back(present_.front());
+    present_.clear();
     mode_ = Mode::Idle;
     next_ = Picoseconds::max();
     submit(kernel.name, kernel.footprint, kernel.alone, now, changes);
@@ -85,11 +87,23 @@ void SharedDevice::change(Picoseconds now, std::vector<Change>& changes) {
   }
 }
 
+SharedDevice::Kernel& SharedDevice::add_kernel(std::uint32_t name, const Footprint& footprint,
+                                               Picoseconds alone) {
+  if (free_places_.empty()) {
+    present_.push_back(static_cast<std::uint32_t>(kernels_.size()));
+    return kernels_.emplace_back(name, footprint, alone, limits_);
+  }
+  present_.push_back(free_places_.back());
+  free_places_.pop_back();
+  return *std::construct_at(&kernels_[present_.back()], name, footprint, alone, limits_);
+}
+
 /// One kernel is left, which has not started, and it will lie on the SMs as it does when it is submitted to
 /// an idle device. One that packs lies closer, unless it fills them all anyway.
 bool SharedDevice::has_device_to_itself() const {
-  if (kernels_.size() != 1 || kernels_.front().started) return false;
-  const Kernel& kernel = kernels_.front();
+  if (present_.size() != 1) return false;
+  const Kernel& kernel = kernels_[present_.front()];
+  if (kernel.started) return false;
   return !kernel.packs || kernel.pool >= static_cast<double>(limits_.sms) * kernel.block.per_sm;
 }
 
@@ -114,10 +128,10 @@ void SharedDevice::share(Picoseconds now) {
   since_ = now;
   waiting_ = 0;
   clear_groups();
-  kernels_.emplace_back(lone_.kernel, lone_footprint_, lone_.end - lone_.start, limits_);
-  kernels_.front().started = true;
+  Kernel& kernel = add_kernel(lone_.kernel, lone_footprint_, lone_.end - lone_.start);
+  kernel.started = true;
   if (now == next_) {  // it has ended, only nobody has been told yet
-    kernels_.front().pool = 0;
+    kernel.pool = 0;
     waiting_ = 1;
   } else {
     derive(static_cast<double>((now - lone_.start).count()));
@@ -130,7 +144,7 @@ Picoseconds SharedDevice::predicted_end(std::uint32_t name) const {
   if (mode_ == Mode::Lone && lone_.kernel == name) return lone_.end;
   for (const Undisturbed& kernel : apart_)
     if (kernel.kernel == name) return kernel.end;
-  for (std::uint32_t k = 0; k < kernels_.size(); ++k) {
+  for (const std::uint32_t k : present_) {
     const Kernel& kernel = kernels_[k];
     if (kernel.name != name || !kernel.started) continue;
     double longest = 0;
@@ -167,8 +181,9 @@ void SharedDevice::append_state(Picoseconds now, std::vector<std::int64_t>& stat
   }
   state.insert(state.end(),
                {(since_ - now).count(), (next_ - now).count(), static_cast<std::int64_t>(waiting_),
-                static_cast<std::int64_t>(kernels_.size())});
-  for (const Kernel& kernel : kernels_) {
+                static_cast<std::int64_t>(present_.size())});
+  for (const std::uint32_t k : present_) {
+    const Kernel& kernel = kernels_[k];
     state.insert(state.end(),
                  {kernel.name, kernel.alone.count(), kernel.started ? 1 : 0, kernel.packs ? 1 : 0});
     append_footprint(kernel.footprint, state);
@@ -179,7 +194,8 @@ void SharedDevice::append_state(Picoseconds now, std::vector<std::int64_t>& stat
     state.insert(state.end(), {group.sms, group.residents.empty() ? 0 : group.carveout,
                                static_cast<std::int64_t>(group.residents.size())});
     for (const Resident& r : group.residents) {
-      state.insert(state.end(), {r.kernel, r.blocks});
+      state.insert(state.end(),
+                   {std::find(present_.begin(), present_.end(), r.kernel) - present_.begin(), r.blocks});
       append_bits(r.done, state);
     }
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/engine/assertion.hpp"
@@ -107,7 +108,7 @@ class SharedDevice {
     bool packs = false;       ///< fills up the SMs that come free, one by one (a late kernel)
     std::int64_t placed = 0;  ///< blocks that are on the SMs
     double pool;              ///< blocks not placed yet; fluid: that have not run yet
-    double rate = 0;          ///< blocks per ps that those placed get done
+    double rate = 0;          ///< blocks per ps that those placed get done; 0 from drain_pools to update
     Picoseconds alone;
     Footprint footprint;
     BlockModel block;
@@ -139,6 +140,7 @@ class SharedDevice {
                      std::vector<Change>& changes);
   void change(Picoseconds now, std::vector<Change>& changes);
   void change_apart(Picoseconds now, std::vector<Change>& changes);
+  Kernel& add_kernel(std::uint32_t name, const Footprint& footprint, Picoseconds alone);
   bool has_device_to_itself() const;
   void share(Picoseconds now);
   void derive(double elapsed);
@@ -148,21 +150,23 @@ class SharedDevice {
   std::int32_t room_on(const Group& group, const BlockModel& block) const;
   void find_room(const BlockModel& block);
   std::size_t best_group() const;
-  void place(std::vector<Change>* changes);
+  void place(std::vector<Change>* changes, bool room_found = false);
   void place_blocks(std::uint32_t k, std::size_t g);
+  void split(std::size_t g, std::int32_t sms);
   void mark_late();
   template <class Gone>
   bool remove_residents(Gone gone);
   void merge_groups();
   void retire(Picoseconds now, std::vector<Change>& changes);
 
-  bool consumes_pool(const Kernel& kernel) const { return kernel.block.fluid && kernel.pool > 0; }
+  bool consumes_pool(const Kernel& kernel) const { return kernel.block.fluid & (kernel.pool > 0); }
   void update();
   double share_memory();
-  void share_sm(Group& group, const double* memory_share) const;
+  void share_sm(Group& group, bool alone, double memory_share) const;
   double drain_pools(Picoseconds now);
   void progress(Picoseconds now);
   Picoseconds after(double picoseconds) const;
+  std::span<Group> groups() { return {groups_.data(), group_count_}; }
 
   SharingLimits limits_;
   Mode mode_ = Mode::Idle;
@@ -171,15 +175,17 @@ class SharedDevice {
   Footprint lone_footprint_;
   std::vector<Undisturbed> apart_;  ///< in order of start
 
-  Picoseconds since_{};          ///< Shared: what is done is as of then
-  std::vector<Kernel> kernels_;  ///< in order of submission, which is the order of start
-  std::size_t waiting_ = 0;      ///< the first of kernels_ that still has blocks to place; all after it do
-  std::vector<Group> groups_;    ///< those past group_count_ are kept for their memory
+  Picoseconds since_{};                     ///< Shared: what is done is as of then
+  std::vector<Kernel> kernels_;             ///< in no order; the places of those that are gone are used again
+  std::vector<std::uint32_t> present_;      ///< into kernels_, in order of submission, which is that of start
+  std::vector<std::uint32_t> free_places_;  ///< into kernels_
+  std::size_t waiting_ = 0;    ///< the first of present_ that still has blocks to place; all after it do
+  std::vector<Group> groups_;  ///< those past group_count_ are kept for their memory
   std::size_t group_count_ = 0;
+  bool at_once_ = false;     ///< a kernel that takes no time has started
   bool unmerged_ = false;    ///< groups_ may hold equal SMs: something came or went since merge_groups
   bool stale_ = false;       ///< so may `full` and memory_share_ be: something came, went or was merged
   double memory_share_ = 1;  ///< what a kernel bound by memory gets of what it asks for, the same for all
-  std::vector<std::uint32_t> renumbered_;  ///< of kernels_, when some have ended
 };
 
 }  // namespace gpusim::engine

@@ -68,14 +68,14 @@ BlockModel::BlockModel(const Footprint& footprint, Picoseconds duration, const S
   need.threads = clamped(threads, 0, limits.sm.threads);
   need.registers = clamped(threads * std::max(footprint.registers_per_thread, 0), 0, limits.sm.registers);
   need.blocks = 1;
-  const std::int32_t without_shared = room(limits.sm, need);
+  per_sm = room(limits.sm, need);
   if (footprint.shared_memory_per_block > 0) {
     const std::int64_t most = limits.sm.shared_memory;
     need.shared_memory =
         clamped(std::min(footprint.shared_memory_per_block, most) + system_shared_memory, 0, most);
-    carveout = clamped(std::int64_t{need.shared_memory} * without_shared, 0, most);
+    carveout = clamped(std::int64_t{need.shared_memory} * per_sm, 0, most);
+    per_sm = room(limits.sm, need);
   }
-  per_sm = room(limits.sm, need);
   load = std::max({load_of(need.threads, limits.sm.threads), load_of(need.registers, limits.sm.registers),
                    load_of(need.shared_memory, limits.sm.shared_memory),
                    load_of(need.blocks, limits.sm.blocks)});

@@ -64,7 +64,7 @@ struct BlockModel {
 
 /// How many more blocks fit into `free`.
 inline std::int32_t room(const SmResources& free, const SmResources& need) {
-  std::int32_t fits = free.blocks / need.blocks;
+  std::int32_t fits = free.blocks;  // each takes one
   if (need.threads > 0) fits = std::min(fits, free.threads / need.threads);
   if (need.registers > 0) fits = std::min(fits, free.registers / need.registers);
   if (need.shared_memory > 0) fits = std::min(fits, free.shared_memory / need.shared_memory);

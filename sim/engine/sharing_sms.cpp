@@ -29,13 +29,17 @@ void add(SmResources& sum, const SmResources& need, std::int32_t times) {
   sum.blocks += times * need.blocks;
 }
 
+bool none_negative(const SmResources& r) {
+  return (r.threads | r.registers | r.shared_memory | r.blocks) >= 0;  // of the signs
+}
+
 }  // namespace
 
 // ---- a kernel that has been alone so far ----
 
-/// The state of the SMs when the first of kernels_ has been alone for `elapsed` ps: it makes even progress.
+/// The state of the SMs when the only kernel has been alone for `elapsed` ps: it makes even progress.
 void SharedDevice::derive(double elapsed) {
-  Kernel& kernel = kernels_.front();
+  Kernel& kernel = kernels_[present_.front()];
   const double all = kernel.pool;
   place(nullptr);
   if (!kernel.block.fluid) {
@@ -58,7 +62,7 @@ void SharedDevice::derive(double elapsed) {
 
 /// Blocks in lockstep: so many layers are gone. Bound by arithmetic, the blocks of an SM end one by one.
 void SharedDevice::derive_layers(double elapsed) {
-  const BlockModel& block = kernels_.front().block;
+  const BlockModel& block = kernels_[present_.front()].block;
   const double layer = block.alone / block.layers;
   const double gone = std::min(std::floor(elapsed / layer), block.layers - 1);
   for (double i = 0; i < gone; ++i) {
@@ -99,33 +103,37 @@ void SharedDevice::find_room(const BlockModel& block) {
 /// Where the next blocks go: where most of them fit, among equals to the fuller SMs. After find_room.
 std::size_t SharedDevice::best_group() const {
   std::size_t best = group_count_;
-  std::int32_t most = 0;
+  std::int64_t most = std::int64_t{1} << 32;  // one block; a load is below 2^32
   for (std::size_t g = 0; g < group_count_; ++g) {
-    const std::int32_t fits = groups_[g].fits;
-    if (fits > most || (fits == most && fits > 0 && groups_[g].load > groups_[best].load)) {
-      best = g;
-      most = fits;
-    }
+    const std::int64_t rank = (std::int64_t{groups_[g].fits} << 32) + groups_[g].load;
+    best = rank >= most ? g : best;
+    most = std::max(most, rank + 1);
   }
   return best;
 }
 
 /// Gives room to the kernels that wait, the first come first; the head of the line blocks the rest.
-void SharedDevice::place(std::vector<Change>* changes) {
-  for (; waiting_ < kernels_.size(); ++waiting_) {
-    Kernel& kernel = kernels_[waiting_];
-    if (kernel.alone == Picoseconds(0)) kernel.pool = 0;  // needs no room
-    if (kernel.pool > 0) find_room(kernel.block);
+/// room_found: find_room has just been called for that head.
+void SharedDevice::place(std::vector<Change>* changes, bool room_found) {
+  for (; waiting_ < present_.size(); ++waiting_) {
+    const std::uint32_t k = present_[waiting_];
+    Kernel& kernel = kernels_[k];
+    if (kernel.alone == Picoseconds(0)) {
+      kernel.pool = 0;  // needs no room
+      at_once_ = true;
+    }
+    if (kernel.pool > 0 && !room_found) find_room(kernel.block);
+    room_found = false;
     while (kernel.pool > 0) {
       const std::size_t g = best_group();
       if (g == group_count_) break;
-      place_blocks(static_cast<std::uint32_t>(waiting_), g);
-      if (!kernel.started) changes->push_back({Change::Kind::Started, kernel.name});
+      place_blocks(k, g);
+    }
+    if (!kernel.started && (kernel.placed > 0 || kernel.pool == 0)) {
+      changes->push_back({Change::Kind::Started, kernel.name});
       kernel.started = true;
     }
     if (kernel.pool > 0) break;
-    if (!kernel.started) changes->push_back({Change::Kind::Started, kernel.name});
-    kernel.started = true;
   }
   mark_late();
 }
@@ -134,16 +142,11 @@ void SharedDevice::place(std::vector<Change>* changes) {
 /// left.
 void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
   Kernel& kernel = kernels_[k];
-  const std::int64_t left = std::max<std::int64_t>(ceiling(kernel.pool - nearly_no_block), 1);
   std::int32_t blocks = 1;
-  if (kernel.packs) blocks = static_cast<std::int32_t>(std::min<std::int64_t>(groups_[g].fits, left));
-  const std::int64_t reach = left / blocks;
-  if (reach < groups_[g].sms) {
-    if (group_count_ == groups_.size()) groups_.emplace_back();
-    Group& others = groups_[group_count_++];
-    others = groups_[g];
-    groups_[g].sms = static_cast<std::int32_t>(reach);
-    others.sms -= groups_[g].sms;
+  if (kernel.packs || kernel.pool < groups_[g].sms) {
+    const std::int64_t left = std::max<std::int64_t>(ceiling(kernel.pool - nearly_no_block), 1);
+    if (kernel.packs) blocks = static_cast<std::int32_t>(std::min<std::int64_t>(groups_[g].fits, left));
+    if (left / blocks < groups_[g].sms) split(g, static_cast<std::int32_t>(left / blocks));
   }
   Group& group = groups_[g];
   group.settled = false;
@@ -151,33 +154,40 @@ void SharedDevice::place_blocks(std::uint32_t k, std::size_t g) {
   const bool was_idle = group.residents.empty();
   if (was_idle) group.carveout = kernel.block.carveout;
   add(group.free, kernel.block.need, -blocks);
-  GPUSIM_ASSERT(blocks > 0 && group.sms > 0 && group.free.threads >= 0 && group.free.registers >= 0 &&
-                group.free.shared_memory >= 0 && group.free.blocks >= 0);
+  GPUSIM_ASSERT(blocks > 0 && group.sms > 0 && none_negative(group.free));
   group.load += blocks * kernel.block.load;
-  const Resident resident{k, kernel.block.fluid ? blocks : 1, 0, 0, 0};
   if (!kernel.block.fluid) {
-    group.residents.insert(group.residents.end(), static_cast<std::size_t>(blocks), resident);
-  } else if (!group.residents.empty() && group.residents.back().kernel == k &&
-             group.residents.back().done == 0) {
+    for (std::int32_t i = 0; i < blocks; ++i) group.residents.push_back({k, 1, 0, 0, 0});
+  } else if (!was_idle && group.residents.back().kernel == k && group.residents.back().done == 0) {
     group.residents.back().blocks += blocks;
   } else {
-    group.residents.push_back(resident);
+    group.residents.push_back({k, blocks, 0, 0, 0});
   }
-  group.fits = was_idle ? room_on(group, kernel.block) : group.fits - blocks;
+  group.fits = was_idle && kernel.block.carveout > 0 ? room_on(group, kernel.block) : group.fits - blocks;
   kernel.placed += std::int64_t{group.sms} * blocks;
   kernel.pool = std::max(0.0, kernel.pool - static_cast<double>(group.sms) * blocks);
+}
+
+/// Leaves so many SMs in a group; the others become the last group.
+void SharedDevice::split(std::size_t g, std::int32_t sms) {
+  if (group_count_ == groups_.size()) groups_.emplace_back();
+  Group& others = groups_[group_count_++];
+  others = groups_[g];
+  groups_[g].sms = sms;
+  others.sms -= sms;
 }
 
 /// Kernels that wait for SMs which come free one by one will fill the first ones up.
 void SharedDevice::mark_late() {
   bool one_by_one = false;
-  for (std::size_t k = waiting_; k < kernels_.size(); ++k) {
-    if (kernels_[k].started || kernels_[k].packs) continue;
+  for (std::size_t i = waiting_; i < present_.size(); ++i) {
+    Kernel& kernel = kernels_[present_[i]];
+    if (kernel.started || kernel.packs) continue;
     for (std::size_t g = 0; g < group_count_ && !one_by_one; ++g)
       for (const Resident& r : groups_[g].residents)
         one_by_one = one_by_one || kernels_[r.kernel].block.lasting;
     if (!one_by_one) return;
-    kernels_[k].packs = true;
+    kernel.packs = true;
   }
 }
 
@@ -185,25 +195,24 @@ void SharedDevice::mark_late() {
 template <class Gone>
 bool SharedDevice::remove_residents(Gone gone) {
   bool any = false;
-  for (std::size_t g = 0; g < group_count_; ++g) {
-    Group& group = groups_[g];
-    std::size_t kept = 0;
-    const std::size_t count = group.residents.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      Resident& r = group.residents[i];
-      if (gone(i, r)) {
-        const BlockModel& block = kernels_[r.kernel].block;
-        add(group.free, block.need, r.blocks);
-        group.load -= r.blocks * block.load;
-        kernels_[r.kernel].placed -= std::int64_t{group.sms} * r.blocks;
-      } else {
-        if (kept != i) group.residents[kept] = r;
+  for (Group& group : groups()) {
+    Resident* const first = group.residents.data();
+    Resident* const end = first + group.residents.size();
+    Resident* kept = first;
+    for (Resident* r = first; r != end; ++r) {
+      if (!gone(static_cast<std::size_t>(r - first), *r)) {
+        if (kept != r) *kept = *r;
         ++kept;
+        continue;
       }
+      Kernel& kernel = kernels_[r->kernel];
+      add(group.free, kernel.block.need, r->blocks);
+      group.load -= r->blocks * kernel.block.load;
+      kernel.placed -= std::int64_t{group.sms} * r->blocks;
     }
-    if (kept == count) continue;
-    group.residents.resize(kept);
-    group.settled = false;
+    if (kept == end) continue;
+    group.residents.resize(static_cast<std::size_t>(kept - first));
+    group.settled = kept == first;
     any = true;
   }
   if (any) stale_ = unmerged_ = true;
@@ -241,32 +250,28 @@ void SharedDevice::merge_groups() {
 /// Goes on to `now`; takes away the blocks that are done and the kernels that have none left.
 void SharedDevice::retire(Picoseconds now, std::vector<Change>& changes) {
   const double elapsed = drain_pools(now);
+  const double elapsed_for[] = {elapsed, 0};
   remove_residents([&](std::size_t, Resident& r) {
     const Kernel& kernel = kernels_[r.kernel];
-    if (!kernel.drained) r.done += r.rate * elapsed;
-    return r.done >= 1 - rounding && !consumes_pool(kernel);
+    r.done += r.rate * elapsed_for[kernel.drained];
+    return (r.done >= 1 - rounding) & !consumes_pool(kernel);
   });
   merge_groups();
-  const auto ended = [](const Kernel& kernel) { return kernel.placed == 0; };
-  const auto not_placed = kernels_.begin() + static_cast<std::ptrdiff_t>(waiting_);
-  if (std::none_of(kernels_.begin(), not_placed, ended)) return;
-
-  renumbered_.resize(kernels_.size());
-  const std::size_t placed = waiting_;
+  at_once_ = false;
   std::size_t kept = 0;
-  for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    if (k < placed && ended(kernels_[k])) {
-      changes.push_back({Change::Kind::Ended, kernels_[k].name});
-      --waiting_;
+  for (std::size_t i = 0; i < waiting_; ++i) {
+    const std::uint32_t k = present_[i];
+    if (kernels_[k].placed > 0) {
+      present_[kept++] = k;
       continue;
     }
-    renumbered_[k] = static_cast<std::uint32_t>(kept);
-    if (kept != k) kernels_[kept] = kernels_[k];
-    ++kept;
+    changes.push_back({Change::Kind::Ended, kernels_[k].name});
+    free_places_.push_back(k);
   }
-  kernels_.erase(kernels_.begin() + static_cast<std::ptrdiff_t>(kept), kernels_.end());
-  for (std::size_t g = 0; g < group_count_; ++g)
-    for (Resident& r : groups_[g].residents) r.kernel = renumbered_[r.kernel];
+  if (kept == waiting_) return;
+  present_.erase(present_.begin() + static_cast<std::ptrdiff_t>(kept),
+                 present_.begin() + static_cast<std::ptrdiff_t>(waiting_));
+  waiting_ = kept;
 }
 
 // ---- how fast it goes on ----
@@ -276,22 +281,27 @@ void SharedDevice::update() {
   // What is on the SMs decides how fast it goes on, not how far it has come.
   if (stale_) memory_share_ = share_memory();
   stale_ = false;
-  for (Kernel& kernel : kernels_) kernel.rate = 0;
-  double first = std::numeric_limits<double>::infinity();
-  for (std::size_t g = 0; g < group_count_; ++g) {
-    const std::int64_t sms = groups_[g].sms;
-    for (Resident& r : groups_[g].residents) {
+  // Which kind of kernel is next is as good as random to the processor: here and below an index chooses, no
+  // branch.
+  const double share_of[] = {1.0, memory_share_};
+  constexpr double never = std::numeric_limits<double>::infinity();
+  double first = never;
+  for (Group& group : groups()) {
+    const std::int64_t sms = group.sms;
+    for (Resident& r : group.residents) {
       Kernel& kernel = kernels_[r.kernel];
-      r.rate = r.full * (kernel.block.memory ? memory_share_ : 1.0) / kernel.block.time;
+      r.rate = r.full * share_of[kernel.block.memory] / kernel.block.time;
       kernel.rate += static_cast<double>(sms * r.blocks) * r.rate;
-      if (r.rate > 0 && !consumes_pool(kernel)) first = std::min(first, (1 - r.done) / r.rate);
+      const double end[] = {never, (1 - r.done) / r.rate};
+      first = std::min(first, end[(r.rate > 0) & !consumes_pool(kernel)]);
     }
   }
-  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+  for (const std::uint32_t k : present_) {
     const Kernel& kernel = kernels_[k];
-    if (kernel.rate > 0 && consumes_pool(kernel)) first = std::min(first, kernel.pool / kernel.rate);
-    if (k < waiting_ && kernel.alone == Picoseconds(0)) first = 0;  // has started, and ends at once
+    const double end[] = {never, kernel.pool / kernel.rate};
+    first = std::min(first, end[(kernel.rate > 0) & consumes_pool(kernel)]);
   }
+  if (at_once_) first = 0;
   next_ = after(first);
   GPUSIM_ASSERT(next_ != Picoseconds::max());  // the oldest block of an SM always gets its issue slots
 }
@@ -303,18 +313,17 @@ double SharedDevice::share_memory() {
   double memory_share = 1;
   for (int pass = 0; pass < 2; ++pass) {
     bool settled = true;
-    double asked = 0;
-    double served_first = 0;  // traffic that hides behind other work, and that of kernels bound by arithmetic
-    for (std::size_t g = 0; g < group_count_; ++g) {
-      Group& group = groups_[g];
-      if (!group.settled) share_sm(group, pass == 0 ? nullptr : &memory_share);
+    double drawn[] = {0, 0};  // by kernels that are not, or are, bound by memory
+    for (Group& group : groups()) {
+      if (!group.settled) share_sm(group, pass == 0, memory_share);
       settled = settled && group.settled;
       for (const Resident& r : group.residents) {
         const BlockModel& block = kernels_[r.kernel].block;
-        const double draw = static_cast<double>(std::int64_t{group.sms} * r.blocks) * block.draw * r.full;
-        (block.memory ? asked : served_first) += draw;
+        drawn[block.memory] += static_cast<double>(std::int64_t{group.sms} * r.blocks) * block.draw * r.full;
       }
     }
+    // Traffic that hides behind other work, and that of kernels bound by arithmetic, is served first.
+    const auto [served_first, asked] = drawn;
     if (asked == 0) break;
     memory_share = std::min(limits_.beside(served_first, asked) / asked, 1.0);
     if (settled) break;
@@ -323,31 +332,31 @@ double SharedDevice::share_memory() {
 }
 
 /// On one SM: issue slots to the oldest first; then at most so much traffic as an SM can ask for, or as the
-/// greediest kernel on it asks for when it is alone. memory_share: null for what each gets alone.
-void SharedDevice::share_sm(Group& group, const double* memory_share) const {
+/// greediest kernel on it asks for when it is alone. `alone`: each gets of the memory what it gets alone.
+void SharedDevice::share_sm(Group& group, bool alone, double memory_share) const {
   double slots = 1;
-  double least_slots = 1;  // if the memory gave all that is asked of it
-  double asked = 0;
-  double most = limits_.bandwidth_per_sm;
-  bool all_fit = true;        // even then
-  bool feels_memory = false;  // less memory makes room for others
+  double least_slots = 1;                         // if the memory gave all that is asked of it
+  double asked[] = {0, 0};                        // by kernels that are not, or are, bound by memory
+  double most[] = {0, limits_.bandwidth_per_sm};  // for the same; only those that are have to obey
+  bool all_fit = true;                            // even then
+  bool feels_memory = false;                      // less memory makes room for others
   for (Resident& r : group.residents) {
     const BlockModel& block = kernels_[r.kernel].block;
     double ask = r.blocks * block.issue;
-    all_fit = all_fit && ask <= least_slots;
+    all_fit &= ask <= least_slots;
     least_slots -= ask;
-    feels_memory = feels_memory || (block.memory && block.issue > 0);
-    if (block.memory) ask *= memory_share != nullptr ? *memory_share : block.memory_alone;
-    r.full = ask <= slots ? 1 : slots / ask;
-    slots = ask <= slots ? slots - ask : 0;
-    if (!block.memory) continue;
-    asked += r.blocks * block.draw * r.full;
-    most = std::max(most, block.fullest_draw);
+    feels_memory |= block.memory & (block.issue > 0);
+    const double share_of[] = {1, memory_share};
+    ask *= alone ? block.memory_alone : share_of[block.memory];
+    r.full = std::min(1.0, slots / ask);
+    slots = std::max(0.0, slots - ask);
+    asked[block.memory] += r.blocks * block.draw * r.full;
+    most[block.memory] = std::max(most[block.memory], block.fullest_draw);
   }
   group.settled = all_fit || !feels_memory;
-  if (limits_.bandwidth_per_sm == 0 || asked <= most) return;
+  if (limits_.bandwidth_per_sm == 0 || asked[1] <= most[1]) return;
   for (Resident& r : group.residents)
-    if (kernels_[r.kernel].block.memory) r.full *= most / asked;
+    if (kernels_[r.kernel].block.memory) r.full *= most[1] / asked[1];
 }
 
 /// The pools as of `now`; marks the kernels that had one until now. Returns the ps since the last time.
@@ -355,20 +364,22 @@ double SharedDevice::drain_pools(Picoseconds now) {
   GPUSIM_ASSERT(now >= since_);
   const double elapsed = static_cast<double>((now - since_).count());
   since_ = now;
-  for (Kernel& kernel : kernels_) {
+  for (const std::uint32_t k : present_) {
+    Kernel& kernel = kernels_[k];
     kernel.drained = consumes_pool(kernel);
-    if (!kernel.drained) continue;
-    kernel.pool -= kernel.rate * elapsed;
-    if (kernel.pool < nearly_no_block) kernel.pool = 0;
+    const double drain[] = {0, kernel.rate * elapsed};
+    const double left = kernel.pool - drain[kernel.drained];
+    kernel.pool = left < nearly_no_block ? 0 : left;
+    kernel.rate = 0;
   }
   return elapsed;
 }
 
 void SharedDevice::progress(Picoseconds now) {
   const double elapsed = drain_pools(now);
-  for (std::size_t g = 0; g < group_count_; ++g)
-    for (Resident& r : groups_[g].residents)
-      if (!kernels_[r.kernel].drained) r.done += r.rate * elapsed;
+  const double elapsed_for[] = {elapsed, 0};
+  for (Group& group : groups())
+    for (Resident& r : group.residents) r.done += r.rate * elapsed_for[kernels_[r.kernel].drained];
 }
 
 /// since_ + a time, rounded up to a picosecond: a block is done when the clock stops for it.
