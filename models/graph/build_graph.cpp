@@ -447,9 +447,15 @@ class GraphBuilder : public Evaluator {
     frame_ = &frame;
     for (const Network::Input& input : network_.inputs) {
       const Dims shape = dims(input.shape, "the shape of input '" + input.name + "'", 1);
-      frame.variables[input.name] = Value{
-          TensorRef{add_tensor(input.name, contiguous_tensor(input.element.value_or(sizes_.dtype), shape),
-                               Role::Input, input.place)}};
+      TensorType type = contiguous_tensor(input.element.value_or(sizes_.dtype), shape);
+      if (input.channels_last && truth(*input.channels_last)) {
+        if (shape.rank() != 4 && shape.rank() != 5)
+          throw GraphError(
+              input.channels_last->place,
+              "channels last is for [batch, channels, height, width], not for " + to_string(shape));
+        type.strides = channels_last_strides(shape);
+      }
+      frame.variables[input.name] = Value{TensorRef{add_tensor(input.name, type, Role::Input, input.place)}};
     }
     run(network_.body);
     for (const Expression& e : network_.gives) {
@@ -472,8 +478,8 @@ class GraphBuilder : public Evaluator {
     std::map<std::string, int, std::less<>> used;  ///< How often a name was given in here.
     std::string repeat_suffix;                     ///< "[3]" within a repeat.
     int depth = 0;
-    bool index_read = false;  ///< Whether a statement read the index of the innermost repeat.
-    std::string index_name;
+    std::set<std::string, std::less<>> indices;       ///< Names that count the rounds of the repeats around.
+    std::set<std::string, std::less<>> indices_read;  ///< Those of them that a statement read.
   };
 
   // --- Statements.
@@ -546,10 +552,10 @@ class GraphBuilder : public Evaluator {
       throw GraphError(repeat.times.place, std::to_string(times) + " repeats are more than " +
                                                std::to_string(limits_.ops) + " (graph_ops_max)");
     const std::string outer_suffix = frame_->repeat_suffix;
-    const std::string outer_index = frame_->index_name;
-    const bool outer_read = frame_->index_read;
-    frame_->index_name = repeat.index;
-    frame_->index_read = false;
+    if (!repeat.index.empty() && !frame_->indices.insert(repeat.index).second)
+      throw GraphError(repeat.times.place, "'" + repeat.index + "' already counts a repeat around this one",
+                       "choose another name for the index");
+    frame_->indices_read.erase(repeat.index);
     Mark begin;
     for (std::int64_t i = 0; i < times; ++i) {
       // Two rounds are run; if the second left everything as it found it but for one round's worth of new
@@ -561,21 +567,21 @@ class GraphBuilder : public Evaluator {
       const Mark start = mark();
       run(repeat.body);
       frame_->used = used_before;
-      if (i == 1 && times > 2 && !frame_->index_read && alike(before, begin, start)) {
+      if (i == 1 && times > 2 && frame_->indices_read.count(repeat.index) == 0 &&
+          alike(before, begin, start, repeat.index)) {
         copy_rounds(begin, start, times - 2, outer_suffix);
         break;
       }
       begin = start;
     }
-    if (!repeat.index.empty()) frame_->variables.erase(repeat.index);
+    frame_->variables.erase(repeat.index);
+    frame_->indices.erase(repeat.index);
     frame_->repeat_suffix = outer_suffix;
-    frame_->index_name = outer_index;
-    frame_->index_read = outer_read;
   }
 
   /// Whether the round that began at `start` is the one that began at `begin`, shifted: then so is the next
   /// one.
-  bool alike(const Scope& before, const Mark& begin, const Mark& start) const {
+  bool alike(const Scope& before, const Mark& begin, const Mark& start, const std::string& index) const {
     const Mark end = mark();
     const std::size_t tensors = end.tensors - start.tensors;
     if (end.ops - start.ops != start.ops - begin.ops || tensors != start.tensors - begin.tensors ||
@@ -605,7 +611,7 @@ class GraphBuilder : public Evaluator {
       const auto* b = old->second.as<TensorRef>();
       if ((a == nullptr) != (b == nullptr)) return false;
       if (a == nullptr) {
-        if (key != frame_->index_name && !plain_equal(value, old->second)) return false;
+        if (key != index && !plain_equal(value, old->second)) return false;
         continue;
       }
       const bool stays = a->index == b->index && a->index < begin.tensors;
@@ -682,7 +688,7 @@ class GraphBuilder : public Evaluator {
   // --- Expressions.
 
   Value look_up(const Expression& e) override {
-    if (!frame_->index_name.empty() && e.text == frame_->index_name) frame_->index_read = true;
+    if (frame_->indices.count(e.text) != 0) frame_->indices_read.insert(e.text);
     const auto local = frame_->variables.find(e.text);
     if (local != frame_->variables.end()) return local->second;
     const auto global = globals_.find(e.text);
@@ -802,10 +808,11 @@ class GraphBuilder : public Evaluator {
       std::string_view op;
       std::string_view reversed;  ///< For `number op tensor`.
     };
-    static constexpr std::array<Operator, 11> operators{{{"+", "add", "add"},
+    static constexpr std::array<Operator, 12> operators{{{"+", "add", "add"},
                                                          {"-", "sub", "rsub"},
                                                          {"*", "mul", "mul"},
                                                          {"/", "div", "rdiv"},
+                                                         {"//", "floor_divide", ""},
                                                          {"**", "pow", ""},
                                                          {"==", "eq", "eq"},
                                                          {"!=", "ne", "ne"},
@@ -970,6 +977,9 @@ class GraphBuilder : public Evaluator {
           throw GraphError(e.place, std::string(kind.name) + " needs '" + std::string(a.name) + "'",
                            signature(kind));
         attributes[k] = a.fallback;
+        // "network" is no dtype, but stands for the network's.
+        if (a.type == AttributeType::Element && attributes[k] == AttributeValue(std::string("network")))
+          attributes[k] = std::string(name(sizes_.dtype));
       }
       op.attributes.add(a.name, std::move(attributes[k]));
     }

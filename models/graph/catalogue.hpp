@@ -99,7 +99,8 @@ enum class AttributeType : std::uint8_t { Flag, Integer, Number, Word, Dims, Ele
 struct OpAttribute {
   std::string_view name;
   AttributeType type = AttributeType::Integer;
-  /// Taken if it is not given; monostate: it has to be given, unless `optional`.
+  /// Taken if it is not given; monostate: it has to be given, unless `optional`. Of a dtype, the word
+  /// "network" stands for the network's.
   AttributeValue fallback{};
   bool optional = false;
 };

@@ -72,6 +72,8 @@ struct Network {
     std::string name;
     Expression shape;
     std::optional<ElementType> element;  ///< Absent: the network's.
+    /// Whether the input comes with its channels innermost; absent: laid out row by row.
+    std::optional<Expression> channels_last;
     TextPlace place;
   };
   std::string key;   ///< What scenarios call it: "gpt2".
@@ -100,6 +102,7 @@ struct NetworkSizes {
   StepKind step = StepKind::Inference;
   ElementType dtype = ElementType::Bf16;
   std::map<std::string, NetworkValue, std::less<>> parameters;  ///< Those that differ from the network's own.
+  friend bool operator==(const NetworkSizes&, const NetworkSizes&) = default;
 };
 
 struct GraphLimits {

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,9 @@ Dtype kernel_dtype(ElementType type);
 /// The shape of `a op b` with broadcasting. Throws ShapeError.
 Dims broadcast(const Dims& a, const Dims& b);
 
-/// The layout that an elementwise op gives its output: that of its full-size operands where they agree and
-/// are dense, else row by row.
-Dims pointwise_strides(const OpView& op, const Dims& shape);
+/// The layout that an elementwise op gives its output of this shape, by PyTorch's rule: that of its operands
+/// where they agree and are dense, else dense in the order of their strides.
+Dims pointwise_strides(std::span<const TensorType* const> operands, const Dims& shape);
 
 /// One elementwise kernel over the op's inputs, broadcast where smaller, and its outputs.
 Pointwise pointwise_work(const OpView& op, double lane_cycles);

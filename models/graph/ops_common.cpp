@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "models/graph/ops.hpp"
 
@@ -52,15 +54,61 @@ Dims broadcast(const Dims& a, const Dims& b) {
   return result;
 }
 
-Dims pointwise_strides(const OpView& op, const Dims& shape) {
-  const TensorType* layout = nullptr;
-  for (const TensorType* input : op.inputs) {
-    if (input == nullptr || !(input->shape == shape)) continue;
-    if (!is_dense(*input) || (layout != nullptr && !(layout->strides == input->strides)))
-      return contiguous_strides(shape);
-    layout = input;
+Dims pointwise_strides(std::span<const TensorType* const> operands, const Dims& shape) {
+  // What TensorIterator does. First the plain cases: operands of one shape and one dense layout.
+  bool one_shape = true;
+  bool contiguous = true;
+  bool one_layout = true;
+  const TensorType* first = nullptr;
+  for (const TensorType* operand : operands) {
+    if (operand == nullptr) continue;
+    if (first == nullptr) first = operand;
+    one_shape = one_shape && operand->shape == shape;
+    contiguous = contiguous && is_contiguous(*operand);
+    one_layout = one_layout && is_dense(*operand) && operand->strides == first->strides;
   }
-  return layout != nullptr ? layout->strides : contiguous_strides(shape);
+  if (first == nullptr || shape.rank() < 2 || (one_shape && contiguous)) return contiguous_strides(shape);
+  if (one_shape && one_layout) return first->strides;
+  // Else the dimensions are sorted by the operands' strides, the first operand that can tell two dimensions
+  // apart deciding (an insertion sort, for comparisons that may be undecided), and the output is laid out in
+  // that order.
+  const auto stride = [&](const TensorType& operand, int dim) -> std::int64_t {
+    const int own = dim - (shape.rank() - operand.shape.rank());
+    return own < 0 || (operand.shape[own] == 1 && shape[dim] != 1) ? 0 : operand.strides[own];
+  };
+  const auto comes_after = [&](int a, int b) {  // 1: yes; -1: no; 0: cannot be told.
+    for (const TensorType* operand : operands) {
+      if (operand == nullptr) continue;
+      const std::int64_t x = stride(*operand, a);
+      const std::int64_t y = stride(*operand, b);
+      if (x == 0 || y == 0) continue;
+      if (x != y) return x < y ? -1 : 1;
+      if (shape[a] > shape[b]) return 1;
+    }
+    return 0;
+  };
+  std::array<int, Dims::rank_max> order{};  // Fastest first.
+  for (int i = 0; i < shape.rank(); ++i) order[static_cast<std::size_t>(i)] = shape.rank() - 1 - i;
+  for (int i = 1; i < shape.rank(); ++i) {
+    int at = i;
+    for (int before = i - 1; before >= 0; --before) {
+      int& left = order[static_cast<std::size_t>(before)];
+      int& right = order[static_cast<std::size_t>(at)];
+      const int after = comes_after(left, right);
+      if (after < 0) break;
+      if (after == 0) continue;
+      std::swap(left, right);
+      at = before;
+    }
+  }
+  Dims strides = shape;
+  std::int64_t next = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int dim = order[static_cast<std::size_t>(i)];
+    strides[dim] = next;
+    next *= shape[dim];
+  }
+  return strides;
 }
 
 namespace {

@@ -64,19 +64,28 @@ std::vector<EagerCall> eager_index_select(const OpView& op, const GpuSpec&) {
                            .table_bytes = dense_bytes(op.in())}}}};
 }
 
-/// x[index]: the first dimension is looked up by an index tensor of any shape.
+/// x[index]: the first dimension is looked up by an index tensor of any shape; x[index, second] the first
+/// two.
 std::vector<MadeTensor> infer_index(const OpView& op) {
   want_integers(op, 1);
-  if (op.in().shape.empty()) throw ShapeError("a scalar has no rows");
-  Dims shape = op.in(1).shape;
-  for (int i = 1; i < op.in().shape.rank(); ++i) {
+  if (op.has(2)) want_integers(op, 2);
+  const int looked_up = op.has(2) ? 2 : 1;
+  if (op.in().shape.rank() < looked_up)
+    throw ShapeError("a tensor of shape " + to_string(op.in().shape) + " has fewer dimensions than indices");
+  Dims shape = op.has(2) ? broadcast(op.in(1).shape, op.in(2).shape) : op.in(1).shape;
+  for (int i = looked_up; i < op.in().shape.rank(); ++i) {
     if (shape.full()) throw ShapeError("a tensor has at most 8 dimensions (rank_max)");
     shape.push_back(op.in().shape[i]);
   }
   return {{.type = contiguous_tensor(op.in().element, shape)}};
 }
 std::vector<EagerCall> eager_index(const OpView& op, const GpuSpec&) {
-  return {{.host_op = "index", .work = {rows_of_table(op.in(), elements(op.in(1)))}}};
+  std::int64_t row = 1;
+  for (int i = op.has(2) ? 2 : 1; i < op.in().shape.rank(); ++i) row *= op.in().shape[i];
+  return {{.host_op = "index",
+           .work = {Gather{.rows = elements(op.out()) / row,
+                           .row_bytes = Bytes(row * size_of(op.in().element)),
+                           .table_bytes = dense_bytes(op.in())}}}};
 }
 
 std::vector<MadeTensor> infer_gather(const OpView& op) {
@@ -141,6 +150,7 @@ std::vector<MadeTensor> infer_scatter(const OpView& op) {
   return {{.type = op.in(), .view_of = 0}};
 }
 constexpr char index_add_name[] = "index_add_";
+constexpr char index_copy_name[] = "index_copy_";
 constexpr char scatter_name[] = "scatter_";
 
 // --- Joining.
@@ -190,7 +200,8 @@ std::vector<MadeTensor> infer_stack(const OpView& op) {
 template <bool Stack>
 std::vector<EagerCall> eager_join(const OpView& op, const GpuSpec&) {
   EagerCall call{.host_op = Stack ? "stack" : "cat", .work = {}};
-  bool batched = true;
+  // One kernel over all inputs, up to four dimensions (CAT_ARRAY_MAX_INPUT_DIMS); else a copy for each.
+  bool batched = op.out().shape.rank() <= 4;
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
     batched = batched && is_contiguous(op.in(i)) && op.in(i).element == op.out().element;
   if (batched) {
@@ -263,6 +274,74 @@ std::vector<EagerCall> eager_bincount(const OpView& op, const GpuSpec&) {
                     Scatter{.rows = elements(op.in()), .row_bytes = Bytes(size_of(ElementType::Int64))}}}};
 }
 
+/// Where elements are not zero. How many there are is known only on the device, so the host waits for the
+/// count; the network's file says how many it expects.
+std::vector<MadeTensor> infer_nonzero(const OpView& op) {
+  const std::int64_t count = op.attributes.integer("count");
+  if (count < 1 || count > elements(op.in()))
+    throw ShapeError("a tensor of shape " + to_string(op.in().shape) + " cannot have " +
+                     std::to_string(count) + " places that are not zero");
+  return {{.type = contiguous_tensor(ElementType::Int64, Dims{count, op.in().shape.rank()})}};
+}
+std::vector<EagerCall> eager_nonzero(const OpView& op, const GpuSpec&) {
+  const std::int64_t all = elements(op.in());
+  const std::int64_t found = op.attributes.integer("count");
+  const std::int64_t index = size_of(ElementType::Int64);
+  EagerCall call{.host_op = "nonzero", .work = {}};
+  // The places are counted, the count goes to the host, then they are written down as flat indices (a kernel
+  // that prepares the scan, and the scan), which become one index per dimension.
+  call.work.push_back(FullReduction{.elements = all, .input = kernel_dtype(op.in().element)});
+  call.work.push_back(
+      Memcpy{.bytes = Bytes(size_of(ElementType::Int32)), .direction = Memcpy::Direction::DeviceToHost});
+  call.work.push_back(fill_work(contiguous_tensor(ElementType::Int32, Dims{1})));
+  call.work.push_back(
+      Pointwise{.elements = all, .read = dense_bytes(op.in()), .written = Bytes(found * index)});
+  if (op.in().shape.rank() > 1)
+    call.work.push_back(Pointwise{.elements = found,
+                                  .read = Bytes(found * index),
+                                  .written = Bytes(found * index * op.in().shape.rank())});
+  return {call};
+}
+/// A number that the host reads: it waits for everything that was launched.
+std::vector<MadeTensor> infer_item(const OpView& op) {
+  if (elements(op.in()) != 1)
+    throw ShapeError("takes one number, not a tensor of shape " + to_string(op.in().shape));
+  return {};
+}
+std::vector<EagerCall> eager_item(const OpView& op, const GpuSpec&) {
+  return {{.host_op = "item",
+           .work = {Memcpy{.bytes = dense_bytes(op.in()), .direction = Memcpy::Direction::DeviceToHost}}}};
+}
+
+std::vector<MadeTensor> infer_argsort(const OpView& op) {
+  if (op.in().shape.empty()) throw ShapeError("a scalar cannot be sorted");
+  return {{.type = contiguous_tensor(ElementType::Int64, op.in().shape)}};
+}
+std::vector<MadeTensor> infer_one_hot(const OpView& op) {
+  want_integers(op, 0);
+  const std::int64_t classes = op.attributes.integer("classes");
+  if (classes < 1) throw ShapeError("there must be at least one class");
+  Dims shape = op.in().shape;
+  if (shape.full()) throw ShapeError("a tensor has at most 8 dimensions (rank_max)");
+  shape.push_back(classes);
+  return {{.type = contiguous_tensor(ElementType::Int64, shape)}};
+}
+std::vector<EagerCall> eager_one_hot(const OpView& op, const GpuSpec&) {
+  return {{.host_op = "one_hot",
+           .work = {fill_work(op.out()),
+                    Scatter{.rows = elements(op.in()), .row_bytes = Bytes(size_of(ElementType::Int64))}}}};
+}
+std::vector<MadeTensor> infer_histc(const OpView& op) {
+  const std::int64_t bins = op.attributes.integer("bins");
+  if (bins < 1) throw ShapeError("there must be at least one bin");
+  return {{.type = contiguous_tensor(op.in().element, Dims{bins})}};
+}
+std::vector<EagerCall> eager_histc(const OpView& op, const GpuSpec&) {
+  return {{.host_op = "histc",
+           .work = {fill_work(op.out()),
+                    Scatter{.rows = elements(op.in()), .row_bytes = Bytes(size_of(op.in().element))}}}};
+}
+
 // --- Optimizers: one step over all parameters.
 
 std::vector<MadeTensor> infer_optimizer(const OpView& op) {
@@ -310,7 +389,7 @@ std::vector<OpKind> data_ops() {
        .inputs = {{"ids"}, {"weight", InputNeed::Own}},
        .attributes = {{"rows", Integer, {}, true},
                       {"features", Integer, {}, true},
-                      {"dtype", Element, std::string("bf16")}},
+                      {"dtype", Element, std::string("network")}},
        .own = own_embedding,
        .infer = infer_embedding,
        .eager = eager_embedding,
@@ -323,9 +402,9 @@ std::vector<OpKind> data_ops() {
        .infer = infer_index_select,
        .eager = eager_index_select});
   add({.name = "index",
-       .help = "x[index]: rows looked up by a tensor of any shape",
+       .help = "x[index]: rows looked up by a tensor of any shape; x[index, second]: elements by two",
        .fusion = FusionClass::Gather,
-       .inputs = {{"x"}, {"index"}},
+       .inputs = {{"x"}, {"index"}, {"second", InputNeed::Optional}},
        .attributes = {},
        .infer = infer_index,
        .eager = eager_index});
@@ -352,6 +431,14 @@ std::vector<OpKind> data_ops() {
        .attributes = rows,
        .infer = infer_index_add,
        .eager = eager_scatter_rows<index_add_name>});
+  add({.name = "index_copy_",
+       .help = "Copies rows to chosen places",
+       .fusion = FusionClass::Scatter,
+       .recompute = RecomputeClass::Never,
+       .inputs = {{"x"}, {"index"}, {"source"}},
+       .attributes = rows,
+       .infer = infer_index_add,
+       .eager = eager_scatter_rows<index_copy_name>});
   add({.name = "scatter_",
        .help = "Writes one element for each element of the index",
        .fusion = FusionClass::Scatter,
@@ -387,6 +474,43 @@ std::vector<OpKind> data_ops() {
        .attributes = {},
        .infer = infer_sort,
        .eager = eager_sort});
+  add({.name = "argsort",
+       .help = "The old places of sorted rows",
+       .fusion = FusionClass::Library,
+       .inputs = {{"x"}},
+       .attributes = {},
+       .infer = infer_argsort,
+       .eager = eager_sort});
+  add({.name = "nonzero",
+       .help = "Places that are not zero, `count` of them expected; the host waits for the device",
+       .fusion = FusionClass::Library,
+       .recompute = RecomputeClass::Never,
+       .inputs = {{"x"}},
+       .attributes = {{"count", Integer}},
+       .infer = infer_nonzero,
+       .eager = eager_nonzero});
+  add({.name = "item",
+       .help = "One number to the host, which waits for the device",
+       .fusion = FusionClass::Library,
+       .recompute = RecomputeClass::Never,
+       .inputs = {{"x"}},
+       .attributes = {},
+       .infer = infer_item,
+       .eager = eager_item});
+  add({.name = "one_hot",
+       .help = "Zeros with a one at the place of each number",
+       .fusion = FusionClass::Scatter,
+       .inputs = {{"ids"}},
+       .attributes = {{"classes", Integer}},
+       .infer = infer_one_hot,
+       .eager = eager_one_hot});
+  add({.name = "histc",
+       .help = "How many elements fall into each of `bins`",
+       .fusion = FusionClass::Scatter,
+       .inputs = {{"x"}},
+       .attributes = {{"bins", Integer}},
+       .infer = infer_histc,
+       .eager = eager_histc});
   add({.name = "cumsum",
        .help = "Running sums",
        .fusion = FusionClass::Library,

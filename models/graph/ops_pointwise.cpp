@@ -15,7 +15,7 @@ double cycles(const GpuSpec& gpu, std::initializer_list<AluFunction> functions) 
 }
 
 MadeTensor made(const OpView& op, const Dims& shape, ElementType element) {
-  return {.type = {.element = element, .shape = shape, .strides = pointwise_strides(op, shape)}};
+  return {.type = {.element = element, .shape = shape, .strides = pointwise_strides(op.inputs, shape)}};
 }
 
 /// Functions of numbers that are not whole give floating results.
@@ -126,6 +126,15 @@ std::vector<MadeTensor> infer_division(const OpView& op) {
   want_operand(op);
   return {made(op, result_shape(op), floating(result_type(op)))};
 }
+std::vector<MadeTensor> infer_floor_division(const OpView& op) {
+  want_operand(op);
+  if (op.attributes.has("scalar") && op.attributes.number("scalar") == 0)
+    throw ShapeError("division by zero");
+  return {made(op, result_shape(op), result_type(op))};
+}
+std::vector<EagerCall> eager_floor_divide(const OpView& op, const GpuSpec& gpu) {
+  return {{.host_op = "floor_divide", .work = {pointwise_work(op, lane_cycles(AluFunction::Divide, gpu))}}};
+}
 std::vector<MadeTensor> infer_comparison(const OpView& op) {
   want_operand(op);
   return {made(op, result_shape(op), ElementType::Bool)};
@@ -208,7 +217,7 @@ std::vector<MadeTensor> infer_type_as(const OpView& op) {
   if (op.in(1).element == op.in().element) return {{.type = op.in(), .view_of = 0}};
   return {{.type = {.element = op.in(1).element,
                     .shape = op.in().shape,
-                    .strides = is_dense(op.in()) ? op.in().strides : contiguous_strides(op.in().shape)}}};
+                    .strides = pointwise_strides(op.inputs.first(1), op.in().shape)}}};
 }
 std::vector<EagerCall> eager_cast(const OpView& op, const GpuSpec&) {
   if (op.in().element == op.out().element) return {{.host_op = "no_op", .work = {}}};
@@ -330,6 +339,12 @@ std::vector<OpKind> pointwise_ops() {
        .attributes = or_number,
        .infer = infer_division,
        .eager = eager_rdiv});
+  add({.name = "floor_divide",
+       .help = "a // b, rounded down",
+       .inputs = two,
+       .attributes = or_number,
+       .infer = infer_floor_division,
+       .eager = eager_floor_divide});
   add({.name = "maximum",
        .help = "The larger of each two",
        .inputs = two,
@@ -469,13 +484,13 @@ std::vector<OpKind> pointwise_ops() {
   add({.name = "zeros",
        .help = "Filled with zeros (or any one number)",
        .inputs = {},
-       .attributes = {{"shape", AttributeType::Dims}, {"dtype", Element, std::string("fp32")}},
+       .attributes = {{"shape", AttributeType::Dims}, {"dtype", Element, std::string("network")}},
        .infer = infer_fill,
        .eager = eager_zeros});
   add({.name = "empty",
        .help = "Memory without contents",
        .inputs = {},
-       .attributes = {{"shape", AttributeType::Dims}, {"dtype", Element, std::string("fp32")}},
+       .attributes = {{"shape", AttributeType::Dims}, {"dtype", Element, std::string("network")}},
        .infer = infer_fill,
        .eager = eager_empty});
   add({.name = "arange",

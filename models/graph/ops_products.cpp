@@ -436,7 +436,7 @@ std::vector<OpKind> product_ops() {
        .eager = eager_addmm});
   add({.name = "grouped_mm",
        .help = "Rows sorted by group times the weight of their group",
-       .inputs = {{"x"}, {"weight", InputNeed::Own}},
+       .inputs = {{"x"}, {"weight", InputNeed::Own}, {"ends", InputNeed::Optional}},
        .attributes = {{"features", Integer, {}, true}, {"groups", Integer, {}, true}},
        .own = own_grouped,
        .infer = infer_grouped,

@@ -264,6 +264,22 @@ std::vector<MadeTensor> infer_chunk(const OpView& op) {
   return cut(op, sizes, at);
 }
 
+std::vector<MadeTensor> infer_unbind(const OpView& op) {
+  const TensorType& in = op.in();
+  if (in.shape.empty()) throw ShapeError("a scalar has no dimension to take apart");
+  const int at = dimension(op.attributes.integer("dim"), in.shape.rank());
+  if (in.shape[at] > 1024) throw ShapeError("a tensor of more than 1024 parts (split_parts_max)");
+  Dims shape;
+  Dims strides;
+  for (int i = 0; i < in.shape.rank(); ++i) {
+    if (i == at) continue;
+    shape.push_back(in.shape[i]);
+    strides.push_back(in.strides[i]);
+  }
+  return std::vector<MadeTensor>(static_cast<std::size_t>(in.shape[at]),
+                                 view_of_first(shape, strides, in.element));
+}
+
 std::vector<MadeTensor> infer_contiguous(const OpView& op) {
   const TensorType& in = op.in();
   const bool last = op.attributes.flag("channels_last");
@@ -288,6 +304,7 @@ constexpr char select_name[] = "select";
 constexpr char slice_name[] = "slice";
 constexpr char split_name[] = "split";
 constexpr char chunk_name[] = "chunk";
+constexpr char unbind_name[] = "unbind";
 
 }  // namespace
 
@@ -337,6 +354,8 @@ std::vector<OpKind> view_ops() {
            {{"sizes", Dims}, {"dim", Integer, last}}, infer_split, eager_named<split_name>),
       view("chunk", "Cuts a dimension into so many parts", {{"chunks", Integer}, {"dim", Integer, last}},
            infer_chunk, eager_named<chunk_name>),
+      view("unbind", "All places of a dimension, which goes away", {{"dim", Integer, first}}, infer_unbind,
+           eager_named<unbind_name>),
       view("contiguous", "Laid out row by row (or channels last), copied where it is not",
            {{"channels_last", Flag, false}}, infer_contiguous, eager_contiguous),
   };

@@ -15,7 +15,40 @@ TextPlace place_of(const Node& node) {
   return {where.line, where.column};
 }
 
-/// The place of a scalar's first character. Quotes are not part of its text.
+std::string_view type_of(const NetworkValue& value) {
+  struct Name {
+    std::string_view operator()(bool) const { return "true or false"; }
+    std::string_view operator()(std::int64_t) const { return "an integer"; }
+    std::string_view operator()(double) const { return "a number"; }
+    std::string_view operator()(const std::string&) const { return "a word"; }
+  };
+  return std::visit(Name{}, value);
+}
+
+/// Another value for a parameter that the network has, of the same type.
+void set_default(Network& network, const std::string& name, const Node& node) {
+  std::vector<std::string> known;
+  for (Network::Parameter& parameter : network.parameters) {
+    known.push_back(parameter.name);
+    if (parameter.name != name) continue;
+    NetworkValue value = read_network_value(node);
+    if (std::holds_alternative<double>(parameter.value) && std::holds_alternative<std::int64_t>(value))
+      value = static_cast<double>(std::get<std::int64_t>(value));
+    if (value.index() != parameter.value.index())
+      node.fail("must be " + std::string(type_of(parameter.value)) + ", as in '" + network.key + "'");
+    if (const auto* word = std::get_if<std::string>(&value);
+        word != nullptr && !parameter.choices.empty() &&
+        std::find(parameter.choices.begin(), parameter.choices.end(), *word) == parameter.choices.end())
+      node.fail_unknown(parameter.choices);
+    parameter.value = std::move(value);
+    return;
+  }
+  throw ConfigError(Diagnostic{.where = node.key_location(),
+                               .path = node.path(),
+                               .what = "the network '" + network.key + "' has no parameter '" + name + "'",
+                               .hint = name_hint(name, known, "parameters")});
+}
+
 class NetworkFileReader {
  public:
   NetworkFileReader(const Node& file, std::string key) : file_(file) {
@@ -103,6 +136,8 @@ class NetworkFileReader {
           input.shape.place = place_of(shape);
           input.shape.parts = expressions(shape);
         });
+        fields.optional_with("channels_last",
+                             [&](const Node& last) { input.channels_last = expression(last); });
         fields.optional_with("dtype", [&](const Node& dtype) {
           input.element = find_element_type(dtype.text());
           if (!input.element) dtype.fail_unknown(element_type_names());
@@ -216,6 +251,34 @@ class NetworkFileReader {
   std::set<std::string, std::less<>> names_;
 };
 
+/// How many networks may stand on each other.
+constexpr int base_depth_max = 8;
+
+/// A file with `base:` is another network with other defaults.
+Network read_with_base(const Node& file, const std::string& key, const SearchPath& search, int depth) {
+  if (!file.is_map() || !file.has("base")) return NetworkFileReader(file, key).read();
+  const Node base = file.at("base");
+  if (depth >= base_depth_max)
+    base.fail(
+        "networks stand on each other more than " + std::to_string(base_depth_max) + " deep (base_depth_max)",
+        "a network must not be its own base");
+  Network network =
+      read_with_base(load_file(find_config("networks", base, search)), base.text(), search, depth + 1);
+  Fields fields(file);
+  std::string text;
+  fields.required("base", text);
+  fields.optional("name", network.name);
+  fields.optional("description", text);
+  fields.optional("source", text);
+  fields.optional_with("parameters", [&](const Node& map) {
+    for (const auto& [name, value] : map.entries())
+      fields.errors().collect([&, &n = name, &v = value] { set_default(network, n, v); });
+  });
+  fields.done();
+  network.key = key;
+  return network;
+}
+
 }  // namespace
 
 NetworkValue read_network_value(const Node& node) {
@@ -228,13 +291,13 @@ NetworkValue read_network_value(const Node& node) {
   return text;
 }
 
-Network read_network_file(const Node& file, const std::string& key) {
-  return NetworkFileReader(file, key).read();
+Network read_network_file(const Node& file, const std::string& key, const SearchPath& search) {
+  return read_with_base(file, key, search, 0);
 }
 
 Network read_network(const Node& node, const SearchPath& search) {
   const std::filesystem::path path = find_config("networks", node, search);
-  return read_network_file(load_file(path), node.text());
+  return read_network_file(load_file(path), node.text(), search);
 }
 
 }  // namespace gpusim::config

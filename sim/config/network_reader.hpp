@@ -18,8 +18,9 @@ namespace gpusim::config {
 /// with every mistake of the file, located in it.
 Network read_network(const Node& node, const SearchPath& search);
 
-/// A network's file, already loaded; `key` is what scenarios call it.
-Network read_network_file(const Node& file, const std::string& key);
+/// A network's file, already loaded; `key` is what scenarios call it. A file with `base:` is that network,
+/// looked for in `search`, with other values for its parameters.
+Network read_network_file(const Node& file, const std::string& key, const SearchPath& search = {});
 
 /// Runs something that may throw a GraphError of `network`, which becomes a ConfigError at its place in the
 /// network's file; one without a place is reported at `asked` (what in the scenario asked for it).
