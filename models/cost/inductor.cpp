@@ -17,32 +17,28 @@ double block_starts(const Pricing& p, double blocks) {
   return p.cycles(blocks * p.calibration.inductor.block_start);
 }
 
-/// Lane-cycles per element that the reduction itself takes.
-double reduction_cycles(const InductorCalibration& c, InductorRowReduction::Reduction reduction) {
-  switch (reduction) {
-    case InductorRowReduction::Reduction::Plain:
-      return 0;
-    case InductorRowReduction::Reduction::Welford:
-      return c.welford;
-    case InductorRowReduction::Reduction::OnlineSoftmax:
-      return c.softmax;
-  }
-  return 0;
+/// Lane-cycles per element of all loops over a row, and of the functions fused into them.
+double row_cycles(const InductorCalibration& c, const InductorRowReduction& work) {
+  const double loops = std::max(1, work.reductions) + (work.writes_rows ? 1 : 0);
+  double cycles = loops * c.loop + work.lane_cycles;
+  if (work.reduction == InductorRowReduction::Reduction::Welford) cycles += c.welford;
+  if (work.reduction == InductorRowReduction::Reduction::OnlineSoftmax) cycles += c.softmax;
+  return cycles;
 }
 
+/// A warp per row, which stays in registers.
 KernelFigures persistent(const Pricing& p, const InductorRowReduction& work, double read, double written) {
   const InductorCalibration& c = p.calibration.inductor;
   const double elements = static_cast<double>(work.rows) * static_cast<double>(work.columns);
   const double cold_bytes = read * p.cache.cold_reads + written * p.cache.cold_writes;
-  const double cycles =
-      c.persistent_alu * reduction_cycles(c, work.reduction) + c.fused_alu * work.lane_cycles;
   KernelFigures figures;
   figures.blocks = static_cast<double>(work.rows);
   figures.threads = 32;
-  const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
-                                             {p.l2(read + written), KernelLimit::Cache},
-                                             {block_starts(p, figures.blocks), KernelLimit::Blocks},
-                                             {p.lane_cycles(elements * cycles), KernelLimit::Compute}};
+  const std::initializer_list<Term> terms = {
+      {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
+      {p.l2(read + written), KernelLimit::Cache},
+      {block_starts(p, figures.blocks), KernelLimit::Blocks},
+      {p.lane_cycles(elements * c.persistent_alu * row_cycles(c, work)), KernelLimit::Compute}};
   const double fixed = c.persistent_start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);
@@ -50,43 +46,27 @@ KernelFigures persistent(const Pricing& p, const InductorRowReduction& work, dou
   return figures;
 }
 
+/// A block of 512 threads per row, a loop for each reduction and one to write. Later loops find the row in
+/// the L2 where all rows in flight fit there.
 KernelFigures looped(const Pricing& p, const InductorRowReduction& work, double read, double written) {
   const InductorCalibration& c = p.calibration.inductor;
   const double rows = static_cast<double>(work.rows);
   const double elements = rows * static_cast<double>(work.columns);
   const double again = work.read_again.value() > 0 ? static_cast<double>(work.read_again.value()) : read;
-  const double in_flight = std::min(rows, c.rows_per_sm * p.sms()) * (again + written) / rows;
-  const double miss = p.miss(in_flight);
-
+  const double later_loops = std::max(1, work.reductions) - 1 + (work.writes_rows ? 1 : 0);
+  const double in_flight = std::min(1.0, c.rows_per_sm * p.sms() / rows) * (again + written);
+  const double cold_bytes =
+      read * p.cache.cold_reads + written * p.cache.cold_writes + later_loops * again * p.miss(in_flight);
   KernelFigures figures;
-  double seconds = 0;
-  std::initializer_list<Term> terms = {};
-  // Loops of reduction: the first one reads for the first time.
-  for (std::int32_t loop = 0; loop < std::max(1, work.reductions); ++loop) {
-    const double bytes = loop == 0 ? read * p.cache.cold_reads : again * miss;
-    const double moved = loop == 0 ? read : again;
-    seconds += soft_maximum(
-        c.sharpness, {{p.memory(bytes, c.memory_share), KernelLimit::Memory},
-                      {p.l2(moved), KernelLimit::Cache},
-                      {p.lane_cycles(elements * (reduction_cycles(c, work.reduction) +
-                                                 (work.writes_rows ? 0 : c.fused_alu * work.lane_cycles))),
-                       KernelLimit::Compute}});
-    figures.hbm_bytes += bytes;
-  }
-  if (work.writes_rows) {
-    const double bytes = written * p.cache.cold_writes + again * miss;
-    seconds += soft_maximum(
-        c.sharpness, {{p.memory(bytes, c.memory_share), KernelLimit::Memory},
-                      {p.l2(again + written), KernelLimit::Cache},
-                      {p.lane_cycles(elements * c.fused_alu * work.lane_cycles), KernelLimit::Compute}});
-    figures.hbm_bytes += bytes;
-  }
-  static_cast<void>(terms);
-  const double loops = work.reductions - 1 + (work.writes_rows ? 1 : 0);
-  const double fixed =
-      c.looped_start + c.looped_loop * loops + cold_latency(p, read) + p.sm_cycles(rows * c.looped_block);
-  figures.seconds = fixed + seconds;
-  figures.limit = fixed > seconds ? KernelLimit::Overhead : KernelLimit::Memory;
+  const std::initializer_list<Term> terms = {
+      {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
+      {p.l2(read + later_loops * again + written), KernelLimit::Cache},
+      {block_starts(p, rows), KernelLimit::Blocks},
+      {p.lane_cycles(elements * row_cycles(c, work)), KernelLimit::Compute}};
+  const double fixed = c.looped_start + c.looped_loop * later_loops + cold_latency(p, read);
+  figures.seconds = fixed + soft_maximum(c.sharpness, terms);
+  figures.limit = limit_of(fixed, terms);
+  figures.hbm_bytes = cold_bytes;
   figures.blocks = rows;
   figures.threads = 512;
   return figures;
@@ -107,7 +87,7 @@ GpuOps price(const Pricing& p, const InductorPointwise& work) {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(read + written), KernelLimit::Cache},
       {block_starts(p, figures.blocks), KernelLimit::Blocks},
-      {p.lane_cycles(elements * work.lane_cycles), KernelLimit::Compute}};
+      {p.lane_cycles(elements * (c.element + work.lane_cycles)), KernelLimit::Compute}};
   const double fixed = c.start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);
@@ -139,7 +119,7 @@ GpuOps price(const Pricing& p, const InductorColumnReduction& work) {
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(read), KernelLimit::Cache},
-      {p.lane_cycles(elements * c.fused_alu * work.lane_cycles), KernelLimit::Compute}};
+      {p.lane_cycles(elements * (c.loop + work.lane_cycles)), KernelLimit::Compute}};
   const double fixed = c.column_start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);
@@ -167,7 +147,7 @@ GpuOps price(const Pricing& p, const InductorFullReduction& work) {
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(read), KernelLimit::Cache},
-      {p.lane_cycles(elements * c.fused_alu * work.lane_cycles), KernelLimit::Compute}};
+      {p.lane_cycles(elements * (c.loop + work.lane_cycles)), KernelLimit::Compute}};
   const double fixed = c.looped_start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);

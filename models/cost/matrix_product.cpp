@@ -205,8 +205,9 @@ GpuOps price(const Pricing& p, const Convolution& work) {
   const double out_channels = static_cast<double>(work.out_channels) / groups;
   const double size = bytes_of(work.dtype);
   // A stride wider than the window leaves out pixels.
-  const double seen = std::min(1.0, static_cast<double>(work.kernel_height) / static_cast<double>(work.stride)) *
-                      std::min(1.0, static_cast<double>(work.kernel_width) / static_cast<double>(work.stride));
+  const double seen =
+      std::min(1.0, static_cast<double>(work.kernel_height) / static_cast<double>(work.stride)) *
+      std::min(1.0, static_cast<double>(work.kernel_width) / static_cast<double>(work.stride));
   const double input =
       seen * static_cast<double>(work.batch * work.channels * work.height * work.width) * size;
   const double weights = static_cast<double>(work.out_channels) * channels * window * size;

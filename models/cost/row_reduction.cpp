@@ -42,7 +42,8 @@ GpuOps norm(const Pricing& p, const RowReduction& work, bool rms) {
   const double element = c.element * (rms ? c.rms_element : 1);
   const double block =
       colder(p, (c.block + p.cycles(c.block_element * s.columns)) * (rms ? c.rms_block : 1), c.block_cold);
-  const double fixed = c.start + p.latency(c.latency, p.cache.cold_reads, s.read + s.written);
+  const double fixed =
+      c.start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, s.read + s.written);
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(2 * s.read + s.written), KernelLimit::Cache},
@@ -168,7 +169,7 @@ GpuOps norm_backward(const Pricing& p, const RowReduction& work, bool rms) {
   GpuOps ops;
 
   {  // The input's gradient: reads the incoming gradient and the input, as the forward does.
-    const double in_flight = std::min(s.rows, p.calibration.norm.blocks_per_sm * p.sms());
+    const double in_flight = std::min(s.rows, c.blocks_per_sm * p.sms());
     const double again = read_again(p, 2 * s.read, (2 * s.read + s.written) / s.rows, in_flight);
     const double cold_bytes = 2 * s.read * p.cache.cold_reads + s.written * p.cache.cold_writes + again;
     const double block = colder(p, p.cycles(c.block_element * s.columns), c.block_cold);
@@ -191,9 +192,9 @@ GpuOps norm_backward(const Pricing& p, const RowReduction& work, bool rms) {
     // What the first kernel has just read is still in the L2 where it fits.
     const double cold = p.miss(2 * s.read + s.written);
     const double cold_bytes = 2 * s.read * cold;
-    const std::initializer_list<Term> terms = {
-        {p.memory(2 * s.read * c.weights_bytes, c.memory_share), KernelLimit::Memory},
-        {split ? 0 : s.rows * c.weights_row, KernelLimit::Overhead}};
+    const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.weights_share), KernelLimit::Memory},
+                                               {p.l2(2 * s.read), KernelLimit::Cache},
+                                               {split ? 0 : s.rows * c.weights_row, KernelLimit::Overhead}};
     KernelFigures figures;
     figures.seconds = p.calibration.pointwise.start + soft_maximum(p.calibration.norm.sharpness, terms);
     figures.limit = limit_of(p.calibration.pointwise.start, terms);

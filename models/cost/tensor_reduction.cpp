@@ -7,7 +7,14 @@ namespace {
 
 constexpr std::int64_t block_threads = 512;
 /// Elements per thread from which PyTorch lets several blocks share an output.
-constexpr std::int64_t split_from = 256;
+constexpr double split_from = 256;
+
+/// Blocks that share an output: so many that each thread still has 16 elements and no SM more than four
+/// blocks, but never so few that a thread has more than 256.
+double sharing_blocks(const Pricing& p, double per_thread, double output_blocks) {
+  const double target = std::ceil(16 * p.sms() / output_blocks);
+  return std::max({1.0, std::min(target, std::floor(per_thread / 16)), std::floor(per_thread / split_from)});
+}
 
 }  // namespace
 
@@ -24,8 +31,7 @@ GpuOps price(const Pricing& p, const ColumnReduction& work) {
   const double column_blocks = std::ceil(columns / (shared ? 128 : 512));
   const double rows_each = shared ? std::ceil(rows / 4) : rows;
   double splits = 1;
-  if (rows_each >= split_from)
-    splits = std::max(1.0, std::min(std::ceil(16 * p.sms() / column_blocks), std::floor(rows / 64)));
+  if (rows_each >= split_from) splits = sharing_blocks(p, rows_each, column_blocks);
 
   GpuOps ops;
   double fixed = c.start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, read);
@@ -58,16 +64,19 @@ GpuOps price(const Pricing& p, const FullReduction& work) {
   figures.hbm_bytes = cold_bytes;
   figures.flops = elements;
   figures.threads = block_threads;
-  if (work.elements / block_threads < split_from) {
+  const double per_thread = std::floor(elements / block_threads);
+  if (per_thread < split_from) {
     figures.seconds = c.start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, read) +
                       p.cycles(elements * c.full_element);
     return {kernel("full_sum", figures)};
   }
   const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.full_share), KernelLimit::Memory},
                                              {p.l2(read), KernelLimit::Cache}};
-  figures.seconds = c.full_start + soft_maximum(3, terms);
-  figures.limit = limit_of(c.full_start, terms);
-  figures.blocks = std::min(4 * p.sms(), std::ceil(elements / (block_threads * 16)));
+  // Blocks of 512 threads fill an SM four at a time.
+  figures.blocks = sharing_blocks(p, per_thread, 4);
+  const double fixed = c.full_start + figures.blocks * c.full_each;
+  figures.seconds = fixed + soft_maximum(3, terms);
+  figures.limit = limit_of(fixed, terms);
   return {memset_op(p, 4), kernel("full_sum", figures)};
 }
 

@@ -66,7 +66,6 @@ struct CopyCalibration {
 /// Eager layer_norm and rms_norm: one block per row.
 struct NormCalibration {
   double start = 0;          ///< s
-  double latency = 0;        ///< s, more where the input comes from memory.
   double memory_share = 0;   ///< Of the memory's bandwidth.
   double row = 0;            ///< SM-cycles per row.
   double element = 0;        ///< Lane-cycles per element.
@@ -116,6 +115,7 @@ struct ColumnSumCalibration {
   double split_each = 0;    ///< s per such block: the last one adds up all partial sums.
   double full_share = 0;    ///< Sum of everything: share of the memory's bandwidth,
   double full_start = 0;    ///< s, fixed time,
+  double full_each = 0;     ///< s more per block,
   double full_element = 0;  ///< and cycles per element where a single block does it.
 };
 
@@ -128,7 +128,8 @@ struct NormBackwardCalibration {
   double block_element = 0;  ///< Cycles that a single block needs per element.
   double block_cold = 0;     ///< From memory, as a multiple.
   double weights_row = 0;    ///< s per row, where few blocks do all rows.
-  double weights_bytes = 0;  ///< Bytes of input and gradient read again by the second kernel, as a multiple.
+  double weights_share = 0;  ///< Of the memory's bandwidth, in the kernel for weight and bias.
+  double blocks_per_sm = 0;  ///< Rows in flight on an SM; where they do not fit the L2, rows are read twice.
   double reduce = 0;         ///< s, two further reductions from 65536 rows on.
 };
 
@@ -140,6 +141,7 @@ struct ProductCalibration {
   double reduce_bytes = 0;   ///< The same per byte: share of the memory's bandwidth.
   double peak_share = 0;     ///< Of the dense peak, inside a tile.
   double tile = 0;           ///< s per full tile (256 x 128): start, end and writing.
+  double step = 0;           ///< Cycles that a tile needs for each k at least, however small it is.
   double memory_share = 0;   ///< Of the memory's bandwidth.
   double memory_blocks = 0;  ///< Blocks per SM that it takes to draw all of the bandwidth.
   double sharpness = 0;      ///< Exponent of the soft maximum.
@@ -193,16 +195,16 @@ struct InductorCalibration {
   double memory_share = 0;      ///< Of the memory's bandwidth.
   double block_start = 0;       ///< Cycles from one block's start to the next one's, whole device.
   double sharpness = 0;         ///< Exponent of the soft maximum.
+  double element = 0;           ///< Lane-cycles per element besides functions: places, conversions.
   double persistent_start = 0;  ///< s
-  double persistent_alu = 0;    ///< Arithmetic relative to the looped form.
+  double persistent_alu = 0;    ///< Arithmetic of rows in registers relative to the looped form.
   double looped_start = 0;      ///< s
-  double looped_loop = 0;       ///< s, more of it for each dependent loop.
-  double looped_block = 0;      ///< SM-cycles per row.
-  double welford = 0;           ///< Lane-cycles per element.
-  double softmax = 0;           ///< Lane-cycles per element.
+  double looped_loop = 0;       ///< s, more of it for each loop after the first.
+  double loop = 0;              ///< Lane-cycles per element of each loop over the row.
+  double welford = 0;           ///< Lane-cycles per element that mean and variance in one loop add.
+  double softmax = 0;           ///< The same for maximum and sum of exponentials in one loop.
   double rows_per_sm =
-      0;                 ///< Rows in flight on an SM; where they do not fit the L2, loops read memory again.
-  double fused_alu = 0;  ///< Arithmetic of functions fused into a loop, relative to AluCalibration.
+      0;  ///< Rows in flight on an SM; where they do not fit the L2, loops read memory again.
   double column_start = 0;   ///< s, sums over the first axis.
   double column_second = 0;  ///< s, their second kernel.
 };

@@ -26,13 +26,11 @@ struct FamilyFit {
 const std::vector<FamilyFit>& family_fits() {
   static const std::vector<FamilyFit> fits = {
       {"elementwise",
-       {"pointwise.start", "pointwise.chain", "pointwise.memory_share", "pointwise.sharpness",
-        "pointwise.alu", "memory.l2_bytes_per_cycle", "memory.latency", "memory.latency_bytes",
-        "memory.block_start"}},
+       {"pointwise.start", "pointwise.chain", "pointwise.memory_share", "pointwise.alu",
+        "memory.l2_bytes_per_cycle", "memory.latency", "memory.latency_bytes", "memory.block_start"}},
       {"norm",
-       {"norm.start", "norm.latency", "norm.memory_share", "norm.row", "norm.element", "norm.block",
-        "norm.block_element", "norm.block_cold", "norm.rms_element", "norm.rms_block", "norm.blocks_per_sm",
-        "norm.sharpness"}},
+       {"norm.start", "norm.memory_share", "norm.row", "norm.element", "norm.block", "norm.block_element",
+        "norm.block_cold", "norm.rms_element", "norm.rms_block", "norm.blocks_per_sm"}},
       {"softmax",
        {"softmax.start", "softmax.latency", "softmax.warp", "softmax.registers", "softmax.shared_memory",
         "softmax.block_element"}},
@@ -42,17 +40,16 @@ const std::vector<FamilyFit>& family_fits() {
       {"argmax",
        {"row_sum.argmax_step", "row_sum.argmax_cold", "row_sum.argmax_element", "row_sum.argmax_warp_row",
         "row_sum.argmax_block_row"}},
-      {"column_sum",
-       {"column_sum.start", "column_sum.memory_share", "column_sum.step", "column_sum.step_cold",
-        "column_sum.split", "column_sum.split_each"}},
-      {"full_sum", {"column_sum.full_share", "column_sum.full_start", "column_sum.full_element"}},
+      {"column_sum", {"column_sum.start", "column_sum.step", "column_sum.split", "column_sum.split_each"}},
+      {"full_sum",
+       {"column_sum.full_share", "column_sum.full_start", "column_sum.full_each", "column_sum.full_element"}},
       {"norm_backward",
-       {"norm_backward.start", "norm_backward.memory_share", "norm_backward.row", "norm_backward.element",
-        "norm_backward.block_element", "norm_backward.block_cold", "norm_backward.weights_row",
-        "norm_backward.weights_bytes", "norm_backward.reduce"}},
+       {"norm_backward.start", "norm_backward.element", "norm_backward.block_element",
+        "norm_backward.block_cold", "norm_backward.weights_row", "norm_backward.weights_share",
+        "norm_backward.blocks_per_sm", "norm_backward.reduce"}},
       {"product",
        {"product.start", "product.latency", "product.split_reduce", "product.reduce_bytes",
-        "product.peak_share", "product.tile", "product.memory_share", "product.memory_blocks",
+        "product.peak_share", "product.tile", "product.step", "product.memory_share", "product.memory_blocks",
         "product.sharpness", "product.fp8", "product.fp16", "product.fp32", "product.tf32",
         "product.misaligned"}},
       {"batched_product", {}},
@@ -72,9 +69,9 @@ const std::vector<FamilyFit>& family_fits() {
       {"optimizer", {"optimizer.fused_share", "optimizer.foreach_share"}},
       {"inductor",
        {"inductor.start", "inductor.latency", "inductor.memory_share", "inductor.block_start",
-        "inductor.sharpness", "inductor.persistent_start", "inductor.persistent_alu", "inductor.looped_start",
-        "inductor.looped_loop", "inductor.looped_block", "inductor.welford", "inductor.softmax",
-        "inductor.rows_per_sm", "inductor.fused_alu", "inductor.column_start", "inductor.column_second"}},
+        "inductor.sharpness", "inductor.element", "inductor.persistent_start", "inductor.persistent_alu",
+        "inductor.looped_start", "inductor.looped_loop", "inductor.loop", "inductor.welford",
+        "inductor.softmax", "inductor.rows_per_sm", "inductor.column_start", "inductor.column_second"}},
       {"alu",
        {"alu.div", "alu.rsqrt", "alu.exp", "alu.log", "alu.sin", "alu.cos", "alu.tanh", "alu.erf",
         "alu.sigmoid", "alu.silu", "alu.gelu", "alu.gelu_tanh"}},
@@ -162,8 +159,8 @@ GpuSpec fit_family(const GpuSpec& base, const CaseList& cases, const std::vector
     nlopt_set_maxeval(optimizer.get(), evaluations_most);
     std::vector<double> x = search.start;
     double loss = HUGE_VAL;
-    // Whatever ends the search, x is the best point it has seen.
-    nlopt_optimize(optimizer.get(), x.data(), &loss);
+    // Whatever ends a search, x is the best point it has seen. A second one from there gets out of corners.
+    for (int round = 0; round < 2; ++round) nlopt_optimize(optimizer.get(), x.data(), &loss);
     if (loss < best_loss) {
       best_loss = loss;
       search.set(x);
@@ -188,6 +185,38 @@ std::vector<int> fold_of(const CaseList& cases, const FitOptions& options, std::
   std::vector<int> folds;
   for (const std::string& key : keys) folds.push_back(groups[key]);
   return folds;
+}
+
+/// How much a prediction follows each parameter: relative change over relative change.
+std::vector<double> sensitivities(const KernelCase& one, GpuSpec gpu,
+                                  const std::vector<std::string_view>& names) {
+  constexpr double step = 0.05;
+  const double before = predict_us(one, gpu);
+  std::vector<double> result;
+  for (const std::string_view name : names) {
+    double& value = parameter(name).get(*gpu.calibration);
+    const double kept = value;
+    value *= 1 + step;
+    result.push_back(std::abs(predict_us(one, gpu) / before - 1) / step);
+    value = kept;
+  }
+  return result;
+}
+
+/// A held-out case says nothing of the formula if it hangs on a parameter that none of the other cases shows:
+/// `gpu` has a random number there.
+bool undetermined(const KernelCase& one, const CaseList& rest, const GpuSpec& gpu,
+                  const std::vector<std::string_view>& names) {
+  constexpr double matters = 0.10;
+  const std::vector<double> own = sensitivities(one, gpu, names);
+  std::vector<double> others(names.size(), 0);
+  for (const KernelCase* other : rest) {
+    const std::vector<double> theirs = sensitivities(*other, gpu, names);
+    for (std::size_t i = 0; i < names.size(); ++i) others[i] = std::max(others[i], theirs[i]);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (own[i] > matters && others[i] < matters) return true;
+  return false;
 }
 
 CaseResult result_of(const KernelCase& one, const GpuSpec& gpu) {
@@ -266,7 +295,8 @@ FitResult fit(const GpuSpec& base, const KernelTable& table, const FitOptions& o
         if (rest.size() == cases.size() || rest.empty()) continue;
         const GpuSpec without = fit_family(before, rest, family.parameters, options.starts + 1, true, random);
         for (std::size_t i = 0; i < cases.size(); ++i)
-          if (folds[i] == fold) one.cases[i].held_out_us = predict_us(*cases[i], without);
+          if (folds[i] == fold && !undetermined(*cases[i], rest, result.gpu, family.parameters))
+            one.cases[i].held_out_us = predict_us(*cases[i], without);
       }
     }
     if (options.progress) {
