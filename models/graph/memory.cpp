@@ -32,7 +32,8 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     has_product = has_product || graph.ops[i].kind->fusion == FusionClass::Product;
     for (const TensorIndex t : graph.ops[i].inputs)
-      if (t != graph_none) last[graph.tensors[t].storage] = static_cast<OpIndex>(i);
+      if (t != graph_none)
+        last[graph.tensors[t].storage] = std::max(last[graph.tensors[t].storage], static_cast<OpIndex>(i));
   }
   for (const TensorIndex t : graph.outputs)
     last[graph.tensors[t].storage] = static_cast<OpIndex>(graph.ops.size());

@@ -79,8 +79,8 @@ struct GraphTensor {
   Role role = Role::Activation;
   StorageIndex storage = graph_none;
   OpIndex producer = graph_none;  ///< None: there before the step begins.
-  /// The last op at whose end a name of the network's text still stood for it, as a variable in Python keeps its tensor
-  /// alive; none: it was never more than part of an expression.
+  /// The last op at whose end a name of the network's text still stood for it, as a variable in Python keeps
+  /// its tensor alive; none: it was never more than part of an expression.
   OpIndex named_until = graph_none;
   friend bool operator==(const GraphTensor&, const GraphTensor&) = default;
 };

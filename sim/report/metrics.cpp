@@ -152,7 +152,8 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   }
   if (ranking.bytes) m.hbm_bytes = ranking.per_step(*ranking.bytes);
   if (result.tokens && step_seconds > 0) m.tokens_per_second = *result.tokens / step_seconds;
-  m.peak_memory_bytes = std::max(result.isolated.peak_bytes, result.steady.peak_bytes);
+  m.peak_memory_bytes = result.peak_memory ? result.peak_memory->value()
+                                           : std::max(result.isolated.peak_bytes, result.steady.peak_bytes);
   m.compile_time = result.compile_time;
 
   const engine::Totals& window = result.isolated.window;

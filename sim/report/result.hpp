@@ -61,6 +61,7 @@ struct VariantResult {
   Device device;
   std::optional<Flops> model_flops;  ///< Of one step of the user; without recomputation.
   std::optional<double> tokens;      ///< Of one step of the user.
+  std::optional<Bytes> peak_memory;  ///< Where it is known beforehand; else from the allocations of the program.
 
   int graph_breaks = 0;
   std::vector<std::string> cuda_graphs_cut_by;  ///< What could not be captured, in words.

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "models/graph/network.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "models/hardware/host_spec.hpp"
 #include "models/units/quantity.hpp"
@@ -219,8 +221,18 @@ struct TraceWorkload {
   friend bool operator==(const TraceWorkload&, const TraceWorkload&) = default;
 };
 
+/// One step of a network.
+struct NetworkWorkload {
+  std::shared_ptr<const Network> network;  ///< Never null.
+  NetworkSizes sizes;
+  Location where;  ///< Of `workload.network`: for mistakes that no line of the network's file shows.
+  friend bool operator==(const NetworkWorkload& a, const NetworkWorkload& b) {
+    return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes;
+  }
+};
+
 struct Workload {
-  std::variant<KernelsWorkload, TraceWorkload> source;
+  std::variant<KernelsWorkload, TraceWorkload, NetworkWorkload> source;
   Flops model_flops{0};  ///< Of the model in one step, for MFU; 0: unknown.
   std::string dtype;     ///< Whose peak MFU is measured against; empty: unknown.
   friend bool operator==(const Workload&, const Workload&) = default;

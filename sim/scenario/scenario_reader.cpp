@@ -196,13 +196,15 @@ class ScenarioReader {
       const auto hardware = node.find("hardware");
       if (!node.has("workload"))
         node.fail("missing key 'workload'",
-                  "write 'workload: {kernels: [...]}' or 'workload: {trace: PATH}'");
+                  "write 'workload: {network: gpt2, ...}', 'workload: {kernels: [...]}' or 'workload: {trace: PATH}'");
       variant.workload = read_workload(node.at("workload"), folder_,
                                        {.instructions_max = variant.instructions_max,
                                         .steps = variant.steps.value_or(1),
                                         .has_hardware = hardware && !hardware->is_null(),
                                         .hardware = variant.hardware ? &*variant.hardware : nullptr,
-                                        .one_device = variant.cuda_graph == CudaGraphMode::Full});
+                                        .one_device = variant.cuda_graph == CudaGraphMode::Full,
+                                        .has_host = variant.host.has_value(),
+                                        .search = search_});
     });
     errors.throw_if_any();
     return variant;

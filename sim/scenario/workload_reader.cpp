@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/scenario/workload_reader.hpp"
 
+#include "sim/scenario/network_workload.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,15 +46,16 @@ class WorkloadReader {
   Workload read(const Node& node) {
     Workload workload;
     Fields fields(node);
+    if (is_network_workload(node)) return read_network_workload(node, folder_, limits_);
     const bool has_kernels = node.has("kernels");
     const bool has_trace = node.has("trace");
     if (has_kernels && has_trace) {
       node.at("trace").fail("a workload is either a list of kernels or a trace",
                             "remove 'kernels' or 'trace'");
     } else if (!has_kernels && !has_trace && !misspelt(node)) {
-      errors_.add(
-          node.diagnostic("says neither 'kernels' nor 'trace'",
-                          "write 'kernels:' with a list, or 'trace:' with the path of a profiler trace"));
+      errors_.add(node.diagnostic("says neither 'network' nor 'kernels' nor 'trace'",
+                                  "write 'network:' with a name, 'kernels:' with a list, or 'trace:' with the "
+                                  "path of a profiler trace"));
     }
     if (has_trace) {
       TraceWorkload& trace = workload.source.emplace<TraceWorkload>();
@@ -106,9 +109,9 @@ class WorkloadReader {
     Node node;
   };
 
-  /// An unknown key that is all but 'kernels' or 'trace' says enough.
+  /// An unknown key that is all but 'network', 'kernels' or 'trace' says enough.
   static bool misspelt(const Node& node) {
-    const std::vector<std::string> known{"kernels", "trace"};
+    const std::vector<std::string> known{"kernels", "network", "trace"};
     for (const std::string& key : node.keys())
       if (nearest_name(key, known)) return true;
     return false;

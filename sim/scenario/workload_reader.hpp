@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "sim/config/names.hpp"
 #include "sim/config/node.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -17,6 +18,8 @@ struct WorkloadLimits {
   bool has_hardware = false;          ///< Whether copies can be priced.
   const GpuSpec* hardware = nullptr;  ///< The hardware, if it could be read.
   bool one_device = false;            ///< Whether all streams have to be on one device.
+  bool has_host = false;              ///< Whether a network's ops can be priced on the host.
+  config::SearchPath search{};        ///< For networks by name.
 };
 
 /// No step may hold more streams, or host threads, than this.

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/scenario/network_workload.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "sim/config/network_reader.hpp"
+
+namespace gpusim {
+
+using config::at_least;
+using config::at_most;
+using config::Fields;
+using config::Node;
+
+namespace {
+
+StepKind read_step(const Node& node) {
+  return node.one_of<StepKind>({{"inference", StepKind::Inference},
+                                {"prefill", StepKind::Prefill},
+                                {"decode", StepKind::Decode},
+                                {"training", StepKind::Training}});
+}
+
+ElementType read_element(const Node& node) {
+  const auto element = find_element_type(node.text());
+  if (!element) node.fail_unknown(element_type_names());
+  if (!is_floating(*element)) node.fail("the dtype of a network must be a floating one, not " + node.text());
+  return *element;
+}
+
+}  // namespace
+
+bool is_network_workload(const Node& node) {
+  return node.is_map() && (node.has("network") || node.has("hf_config"));
+}
+
+Workload read_network_workload(const Node& node, const std::filesystem::path&, const WorkloadLimits& limits) {
+  Workload workload;
+  NetworkWorkload& source = workload.source.emplace<NetworkWorkload>();
+  Fields fields(node);
+  Network network;
+  bool known = false;
+  fields.required_with("network", [&](const Node& name) {
+    source.where = name.location();
+    network = config::read_network(name, limits.search);
+    known = true;
+  });
+  fields.optional_with("parameters", [&](const Node& parameters) {
+    for (const auto& [key, value] : parameters.entries())
+      // A variant takes a parameter back to the network's own by setting it to null.
+      if (!value.is_null()) source.sizes.parameters.insert_or_assign(key, config::read_network_value(value));
+  });
+  fields.optional_with("step", [&](const Node& step) { source.sizes.step = read_step(step); });
+  constexpr std::int64_t size_max = std::int64_t{1} << 40;
+  fields.optional("batch", source.sizes.batch, at_least(std::int64_t{1}), at_most(size_max));
+  fields.optional("sequence", source.sizes.sequence, at_least(std::int64_t{1}), at_most(size_max));
+  fields.optional_with("dtype", [&](const Node& dtype) { source.sizes.dtype = read_element(dtype); });
+  for (const char* other : {"kernels", "trace", "hf_config"})
+    if (const auto extra = node.find(other))
+      fields.errors().add(extra->diagnostic("a workload is one of a network, a list of kernels and a trace",
+                                            fmt::format("remove 'network' or '{}'", other)));
+  if (!limits.has_hardware)
+    fields.errors().add(node.diagnostic("a network needs 'hardware': its kernels are priced for a GPU",
+                                        "write for example 'hardware: h200' at the top"));
+  if (!limits.has_host)
+    fields.errors().add(node.diagnostic("a network needs 'host': its ops are priced on a CPU",
+                                        "write for example 'host: xeon-h200-cloud' at the top"));
+  fields.done();
+  workload.dtype = std::string(name(source.sizes.dtype));
+  const Node where = node.at("network");
+  const OpGraph graph = config::located(network, where, [&] { return build_graph(network, source.sizes); });
+  if (static_cast<std::int64_t>(graph.ops.size()) > limits.instructions_max)
+    where.fail(fmt::format("a step of {} ops is more than {} instructions (instructions_max)",
+                           graph.ops.size(), limits.instructions_max),
+               "raise instructions_max at the top");
+  source.network = std::make_shared<const Network>(std::move(network));
+  return workload;
+}
+
+}  // namespace gpusim

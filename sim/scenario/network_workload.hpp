@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// `workload: {network: gpt2, ...}`: a step of a network.
+#pragma once
+
+#include <filesystem>
+
+#include "sim/config/node.hpp"
+#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/workload_reader.hpp"
+
+namespace gpusim {
+
+/// Whether the workload names a network, or a config.json that stands for one.
+bool is_network_workload(const config::Node& node);
+
+/// Throws ConfigError with every mistake found, those of the network's own file included: the graph is built
+/// once to see whether the sizes go together.
+Workload read_network_workload(const config::Node& node, const std::filesystem::path& folder,
+                               const WorkloadLimits& limits);
+
+}  // namespace gpusim
