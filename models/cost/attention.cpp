@@ -80,11 +80,28 @@ KernelFigures streaming(const Pricing& p, double bytes) {
   return figures;
 }
 
+/// A boolean mask of `elements` made additive: two fills of a scalar and a where.
+GpuOps mask_ops(const Pricing& p, double elements) {
+  Pointwise where;
+  where.elements = std::llround(elements);
+  where.read = Bytes(where.elements);
+  where.written = Bytes(2 * where.elements);
+  where.access = Pointwise::Access::Strided;
+  GpuOps ops = price(p, TinyKernel{});
+  ops.push_back(ops.front());
+  ops.push_back(price(p, where).front());
+  return ops;
+}
+
 }  // namespace
 
 GpuOps price(const Pricing& p, const Attention& work) {
   if (work.batch == 0 || work.heads == 0 || work.query_length == 0) return {};
-  return {memset_op(p, 4), kernel("attention", fused(p, heads_of(work), work.causal, work.dtype, false))};
+  const Heads h = heads_of(work);
+  GpuOps ops = work.masked ? mask_ops(p, h.queries * h.keys) : GpuOps{};
+  ops.push_back(memset_op(p, 4));
+  ops.push_back(kernel("attention", fused(p, h, work.causal, work.dtype, false)));
+  return ops;
 }
 
 GpuOps price(const Pricing& p, const AttentionBackward& work) {
@@ -116,9 +133,10 @@ GpuOps price(const Pricing& p, const AttentionDecode& work) {
   figures.flops = 4 * batch * static_cast<double>(work.heads) * length * dim;
   figures.hbm_bytes = cold_bytes;
   // Too few heads for the device: each sequence is cut along its keys, and a second kernel joins the parts.
-  const bool split = groups < p.sms() && work.kv_length > static_cast<std::int64_t>(score_block);
+  const bool split = groups <= p.sms() / 2 && work.kv_length > static_cast<std::int64_t>(score_block);
   figures.blocks = split ? groups * std::max(1.0, std::ceil(length / score_block)) : groups;
-  GpuOps ops = {kernel("attention_decode", figures)};
+  GpuOps ops = work.masked ? mask_ops(p, batch * length) : GpuOps{};
+  ops.push_back(kernel("attention_decode", figures));
   if (split) {
     KernelFigures join;
     join.seconds = c.decode_reduce;

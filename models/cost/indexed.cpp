@@ -48,15 +48,19 @@ GpuOps price(const Pricing& p, const Scatter& work) {
   if (work.rows == 0 || work.row_bytes.value() == 0) return {};
   const IndexedCalibration& c = p.calibration.indexed;
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes.value());
+  const double elements = bytes / bytes_of(work.dtype);
   KernelFigures figures;
-  figures.blocks = static_cast<double>(work.rows);
-  const double cold_bytes = bytes * (p.cache.cold_reads + p.cache.cold_writes);
-  const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
-                                             {p.block_starts(figures.blocks), KernelLimit::Blocks}};
-  figures.seconds = c.gather_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
-  figures.limit = limit_of(c.gather_start, terms);
+  figures.blocks = std::ceil(elements / 512);
+  const double cold_bytes = bytes * (p.cache.cold_reads + (work.add ? 2 : 1) * p.cache.cold_writes);
+  const std::initializer_list<Term> terms = {
+      {p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
+      {p.sm_cycles(work.add ? elements * c.index_add : 0), KernelLimit::Compute},
+      {p.block_starts(figures.blocks), KernelLimit::Blocks}};
+  figures.seconds = c.index_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
+  figures.limit = limit_of(c.index_start, terms);
+  figures.flops = work.add ? elements : 0;
   figures.hbm_bytes = cold_bytes;
-  return {kernel("scatter", figures)};
+  return {kernel(work.add ? "index_add" : "index_copy", figures)};
 }
 
 GpuOps price(const Pricing& p, const EmbeddingBackward& work) {

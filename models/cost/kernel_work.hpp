@@ -57,10 +57,10 @@ double lane_cycles(AluFunction function, const GpuSpec& gpu);
 /// An eager elementwise op: add, relu, a cast, a copy, a fill (nothing read).
 struct Pointwise {
   enum class Access : std::uint8_t {
-    Vectorized,  ///< All operands contiguous and of one shape: 16-byte accesses.
-    Unrolled,    ///< Several number formats (a cast), or broadcast operands of which the large one is
-                 ///< contiguous.
-    Strided,     ///< An operand is read in another order than it is written, but both along whole lines.
+    Vectorized,  ///< Operands contiguous and of one shape (scalars besides); also a cast to a narrower
+                 ///< format.
+    Unrolled,    ///< A cast to a wider format (bf16 to fp32).
+    Strided,     ///< An operand is broadcast (other than a scalar), permuted or a slice.
   };
   std::int64_t elements = 0;  ///< Of the output.
   Bytes read{0};              ///< By all elements together; broadcast operands count with their own size.
@@ -146,14 +146,18 @@ struct GroupNorm {
   std::int64_t spatial = 0;
   std::int64_t groups = 1;
   Dtype dtype = Dtype::Fp16;
+  bool channels_last = false;  ///< A copy in the other layout comes first.
 };
 
-/// Max or average pooling: `outputs` elements, each from `window` inputs.
+/// Max pooling, or average pooling with a window: `outputs` elements, each from `window` inputs. Pooling of
+/// all pixels is a reduction: RowReduction of [batch x channels, pixels], with channels last ColumnReduction
+/// of [pixels, batch x channels].
 struct Pooling {
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
   std::int64_t window = 1;
   Dtype dtype = Dtype::Fp16;
+  bool channels_last = false;
 };
 
 /// The k largest of each row. Long rows take the radix path of several kernels.
@@ -165,7 +169,7 @@ struct TopK {
   bool sorted = true;
 };
 
-/// Sorting each row, keys with their places.
+/// Sorting each row, keys with their places, as argsort does: copies of keys and places besides.
 struct Sort {
   std::int64_t rows = 1;
   std::int64_t columns = 0;
@@ -235,6 +239,7 @@ struct Attention {
   std::int64_t head_dim = 64;
   bool causal = false;
   Dtype dtype = Dtype::Bf16;
+  bool masked = false;  ///< A mask tensor is given: three kernels make it additive first.
 };
 
 /// Its backward, recomputation inside.
@@ -250,6 +255,7 @@ struct AttentionDecode {
   std::int64_t kv_length = 0;
   std::int64_t head_dim = 64;
   Dtype dtype = Dtype::Bf16;
+  bool masked = false;  ///< A mask tensor is given: three kernels make it additive first.
 };
 
 // --- Data-dependent access.
@@ -269,10 +275,12 @@ struct EmbeddingBackward {
   Dtype dtype = Dtype::Bf16;
 };
 
-/// Adds or writes rows at given places of an existing tensor (index_add, index_copy, scatter).
+/// Adds or writes rows at given places of an existing tensor (index_add; index_copy, index_put, scatter).
 struct Scatter {
   std::int64_t rows = 0;
   Bytes row_bytes{0};
+  bool add = false;  ///< Atomic additions, an element at a time.
+  Dtype dtype = Dtype::Bf16;
 };
 
 /// One number per row picked by its label, and their mean (nll_loss), or its gradient: a zero fill of

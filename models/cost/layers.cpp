@@ -9,89 +9,143 @@ double product_of(std::int64_t a, std::int64_t b, std::int64_t c) {
   return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
-/// An elementwise pass over `elements` of `dtype`, read `reads` times and written once.
-GpuOpEstimate pass(const Pricing& p, double elements, Dtype dtype, double reads, double writes,
-                   double lane_cycles) {
-  Pointwise work;
-  work.elements = std::llround(elements);
-  work.read = Bytes(std::llround(elements * reads * bytes_of(dtype)));
-  work.written = Bytes(std::llround(elements * writes * bytes_of(dtype)));
-  work.lane_cycles = lane_cycles;
-  work.access = Pointwise::Access::Unrolled;
-  return price(p, work).front();
-}
-
 }  // namespace
 
 GpuOps price(const Pricing& p, const BatchNorm& work) {
   const double elements = product_of(work.batch, work.channels, work.spatial);
   if (elements == 0) return {};
-  GpuOpEstimate apply = pass(p, elements, work.dtype, work.training ? 2 : 1, 1, 4);
-  apply.name = work.training ? "batch_norm" : "batch_norm_apply";
-  apply.cost.flops = Flops(elements * (work.training ? 8 : 2));
-  return {apply};
+  const LayerCalibration& c = p.calibration.layer;
+  const double bytes = elements * bytes_of(work.dtype);
+  // Training reads everything for the statistics, then again for the result.
+  const double reads = work.training ? 2 : 1;
+  const double cold_bytes = bytes * (reads * p.cache.cold_reads + p.cache.cold_writes);
+  KernelFigures figures;
+  figures.blocks = work.channels_last ? std::ceil(elements / 8192)
+                                      : static_cast<double>(work.batch) * static_cast<double>(work.channels);
+  figures.threads = 512;
+  const std::initializer_list<Term> terms = {
+      {p.memory(cold_bytes, p.calibration.pointwise.memory_share), KernelLimit::Memory},
+      {p.block_starts(figures.blocks), KernelLimit::Blocks},
+      {p.lane_cycles(reads * elements * c.batch_norm_element), KernelLimit::Compute}};
+  figures.seconds = c.batch_norm_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
+  figures.limit = limit_of(c.batch_norm_start, terms);
+  figures.hbm_bytes = cold_bytes;
+  figures.flops = elements * (work.training ? 8 : 2);
+  if (work.training) return {kernel("batch_norm", figures)};
+  // The running statistics are brought to the formats of the kernel first.
+  Pointwise widen;
+  widen.elements = work.channels;
+  widen.access = Pointwise::Access::Vectorized;
+  const GpuOpEstimate small = price(p, widen).front();
+  return {small, small, kernel("batch_norm_apply", figures)};
 }
 
 GpuOps price(const Pricing& p, const GroupNorm& work) {
   const double elements = product_of(work.batch, work.channels, work.spatial);
   if (elements == 0 || work.groups == 0) return {};
-  RowReduction moments;
-  moments.kind = RowReduction::Kind::Sum;
-  moments.rows = work.batch * work.groups;
-  moments.columns = work.channels / work.groups * work.spatial;
-  moments.input = work.dtype;
-  GpuOps ops = price(p, moments);
-  for (GpuOpEstimate& op : ops) op.name = "group_norm_moments";
-  ops.push_back(price(p, TinyKernel{}).front());
-  GpuOpEstimate apply = pass(p, elements, work.dtype, 1, 1, 4);
-  apply.name = "group_norm_apply";
-  ops.push_back(apply);
+  const LayerCalibration& c = p.calibration.layer;
+  GpuOps ops;
+  if (work.channels_last) {
+    ops.push_back(price(p, TransposedCopy{std::llround(elements), bits(work.dtype) / 8}).front());
+    ops.back().name = "group_norm_layout";
+  }
+  constexpr double threads = 512;
+  const double rows = static_cast<double>(work.batch) * static_cast<double>(work.groups);
+  KernelFigures moments;
+  moments.blocks = rows;
+  moments.threads = 512;
+  const double chain = std::ceil(elements / rows / threads) * c.moments_step;
+  const double read = elements * bytes_of(work.dtype) * p.cache.cold_reads;
+  const std::initializer_list<Term> terms = {
+      {p.memory(read, p.calibration.pointwise.memory_share), KernelLimit::Memory},
+      {std::ceil(rows / (4 * p.sms())) * chain, KernelLimit::Overhead}};
+  moments.seconds = c.moments_start + soft_maximum(3, terms);
+  moments.limit = limit_of(c.moments_start, terms);
+  moments.hbm_bytes = read;
+  moments.flops = elements * 4;
+  ops.push_back(kernel("group_norm_moments", moments));
+  ops.push_back(kernel("group_norm_scales", KernelFigures{p.calibration.pointwise.strided_start, 0, 0,
+                                                          KernelLimit::Overhead, 1, 256}));
+  Pointwise apply;
+  apply.elements = std::llround(elements);
+  apply.read = apply.written = Bytes(std::llround(elements * bytes_of(work.dtype)));
+  apply.access = Pointwise::Access::Strided;
+  ops.push_back(price(p, apply).front());
+  ops.back().name = "group_norm_apply";
   return ops;
 }
 
 GpuOps price(const Pricing& p, const Pooling& work) {
   if (work.outputs == 0) return {};
-  Pointwise pool;
-  pool.elements = work.outputs;
-  pool.read = Bytes(std::llround(static_cast<double>(work.inputs) * bytes_of(work.dtype)));
-  pool.written = Bytes(std::llround(static_cast<double>(work.outputs) * bytes_of(work.dtype)));
-  pool.lane_cycles = 4 * static_cast<double>(work.window);
-  pool.access = Pointwise::Access::Strided;
-  GpuOpEstimate op = price(p, pool).front();
-  op.name = "pooling";
-  return {op};
+  const LayerCalibration& c = p.calibration.layer;
+  const double outputs = static_cast<double>(work.outputs);
+  const double cold_bytes = bytes_of(work.dtype) * (static_cast<double>(work.inputs) * p.cache.cold_reads +
+                                                    outputs * p.cache.cold_writes);
+  KernelFigures figures;
+  figures.blocks = work.channels_last ? std::ceil(outputs / 7168) : std::ceil(outputs / 256);
+  figures.threads = work.channels_last ? 1024 : 256;
+  const std::initializer_list<Term> terms = {
+      {p.memory(cold_bytes, p.calibration.pointwise.memory_share), KernelLimit::Memory},
+      {work.channels_last ? c.pool_wave : 0, KernelLimit::Overhead},
+      {p.lane_cycles(outputs * static_cast<double>(work.window) * c.pool_element), KernelLimit::Compute}};
+  figures.seconds =
+      p.calibration.pointwise.strided_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
+  figures.limit = limit_of(0, terms);
+  figures.hbm_bytes = cold_bytes;
+  figures.flops = outputs * static_cast<double>(work.window);
+  return {kernel("pooling", figures)};
 }
 
 GpuOps price(const Pricing& p, const TopK& work) {
   if (work.rows == 0 || work.columns == 0 || work.k == 0) return {};
-  RowReduction scan;
-  scan.kind = RowReduction::Kind::ArgMax;
-  scan.rows = work.rows;
-  scan.columns = work.columns;
-  scan.input = work.dtype;
-  GpuOpEstimate op = price(p, scan).front();
-  op.name = "top_k";
-  GpuOps ops = {op};
-  if (work.sorted && work.k > 1) ops.push_back(price(p, TinyKernel{}).front());
+  const LayerCalibration& c = p.calibration.layer;
+  const double rows = static_cast<double>(work.rows);
+  KernelFigures pick;
+  pick.blocks = rows;
+  pick.threads = 32;
+  pick.seconds = c.top_k_start + rows * c.top_k_row +
+                 std::ceil(rows / (16 * p.sms())) * static_cast<double>(work.columns) * c.top_k_column;
+  pick.hbm_bytes = rows * static_cast<double>(work.columns) * bytes_of(work.dtype) * p.cache.cold_reads;
+  GpuOps ops = {kernel("top_k", pick)};
+  if (work.sorted) {
+    KernelFigures order;
+    order.blocks = std::ceil(rows / 16);
+    order.seconds = c.sort_small + rows * c.top_k_row / 2;
+    ops.push_back(kernel("top_k_sort", order));
+  }
   return ops;
 }
 
 GpuOps price(const Pricing& p, const Sort& work) {
   if (work.rows == 0 || work.columns == 0) return {};
+  const LayerCalibration& c = p.calibration.layer;
   const double elements = static_cast<double>(work.rows) * static_cast<double>(work.columns);
-  // Radix sort: a pass per byte of the key, each moving keys and places.
   const double bytes = elements * (bytes_of(work.dtype) + 8);
-  GpuOps ops;
-  for (int digit = 0; digit < std::max(1, bits(work.dtype) / 8); ++digit) {
-    KernelFigures figures;
-    const double transfer = p.memory(2 * bytes, p.calibration.pointwise.memory_share);
-    figures.seconds = 4 * p.calibration.pointwise.start + transfer;
-    figures.limit = limit_of(4 * p.calibration.pointwise.start, {{transfer, KernelLimit::Memory}});
-    figures.hbm_bytes = 2 * bytes;
-    figures.blocks = std::ceil(elements / 4096);
-    figures.threads = 256;
-    ops.push_back(kernel("sort_digit", figures));
+  const GpuOpEstimate tiny = price(p, TinyKernel{}).front();
+  GpuOpEstimate copy;
+  copy.kind = GpuOpKind::Memcpy;
+  copy.name = "copy_on_device";
+  copy.cost = tiny.cost;
+  KernelFigures sort;
+  sort.hbm_bytes = bytes;
+  if (work.columns <= 4096) {
+    // One block per row: keys and places are copied into place around it.
+    sort.blocks = static_cast<double>(work.rows);
+    sort.seconds = work.columns <= 32 ? c.sort_small : c.sort_block;
+    return {copy, tiny, copy, copy, kernel("sort", sort)};
   }
+  GpuOps ops = {copy, tiny, memset_op(p, 4), memset_op(p, 4)};
+  // Radix sort, a pass of two kernels for each byte of the key.
+  const double transfer = p.memory(2 * bytes, p.calibration.pointwise.memory_share);
+  for (int digit = 0; digit < std::max(1, bits(work.dtype) / 8); ++digit) {
+    sort.seconds = c.sort_digit + transfer;
+    sort.blocks = std::ceil(elements / 4096);
+    sort.threads = 384;
+    ops.push_back(kernel("sort_digit", sort));
+    ops.push_back(tiny);
+  }
+  ops.push_back(copy);
+  ops.push_back(copy);
   return ops;
 }
 

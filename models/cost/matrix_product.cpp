@@ -4,6 +4,7 @@
 // choose near that minimum; which tile they take makes little difference to the time.
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "models/cost/kernel_terms.hpp"
 
@@ -19,6 +20,8 @@ constexpr std::array<double, 13> tile_columns = {48, 64, 80, 96, 112, 128, 144, 
 constexpr std::array<double, 8> tile_rows = {8, 16, 32, 48, 64, 128, 192, 256};
 constexpr double full_tile = 256 * 128;
 constexpr double largest_tile = 320 * 128;
+/// Shorter products are not split along k.
+constexpr double split_k_from = 2560;
 
 /// The part of the peak that products of `dtype` reach, relative to 16-bit ones in bf16.
 double dtype_share(const ProductCalibration& c, Dtype dtype) {
@@ -45,8 +48,10 @@ double dtype_share(const ProductCalibration& c, Dtype dtype) {
 struct Problem {
   double batch, m, n, k;
   double rate;        ///< FLOP/s of one SM inside a tile.
+  double step;        ///< s that a tile needs for each k at least.
   double tile_start;  ///< s of a full tile.
   double cold_bytes;
+  double memory_share;
   double written;
   bool may_split;
 };
@@ -69,11 +74,12 @@ Choice best_tile(const Pricing& p, const Problem& q) {
         if (splits > 1 && (!q.may_split || tiles > p.sms() / 2)) break;
         const double blocks = tiles * splits;
         const double waves = std::ceil(blocks / p.sms());
-        const double tile =
-            2 * tn * tm * (q.k / splits) / q.rate + q.tile_start * std::min(1.0, tn * tm / full_tile);
+        const double depth = q.k / splits;
+        const double tile = std::max(2 * tn * tm * depth / q.rate, q.step * depth) +
+                            q.tile_start * std::min(1.0, tn * tm / full_tile);
         const double drawn = std::min(1.0, blocks / (c.memory_blocks * p.sms()));
         const std::initializer_list<Term> terms = {
-            {p.memory(q.cold_bytes, c.memory_share) / drawn, KernelLimit::Memory},
+            {p.memory(q.cold_bytes, q.memory_share) / drawn, KernelLimit::Memory},
             {waves * tile, KernelLimit::Compute}};
         const double seconds = soft_maximum(c.sharpness, terms);
         const double reduce =
@@ -107,6 +113,7 @@ struct Product {
   bool aligned = true;
   double speed = 1;  ///< Relative to a plain product.
   bool may_split = true;
+  double memory_share = 0;  ///< Of the memory's bandwidth.
 };
 
 struct ProductOps {
@@ -125,10 +132,12 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   q.n = w.n;
   q.k = w.k;
   q.rate = share * peak(p.gpu, w.dtype).value() / p.sms();
+  q.step = p.cycles(c.step) / w.speed;
   q.tile_start = c.tile;
   q.cold_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
+  q.memory_share = w.memory_share > 0 ? w.memory_share : c.memory_share;
   q.written = w.written;
-  q.may_split = w.may_split && w.k >= 2048;
+  q.may_split = w.may_split && w.k >= split_k_from;
   const Choice choice = best_tile(p, q);
 
   const double reduce =
@@ -187,7 +196,14 @@ GpuOps price(const Pricing& p, const GroupedProduct& work) {
   w.dtype = work.dtype;
   w.aligned = aligned(work.dtype, work.n, work.k);
   w.may_split = false;
-  return product(p, w, "grouped_product").ops;
+  w.speed = p.calibration.product.grouped;
+  w.memory_share = p.calibration.product.grouped_memory;
+  KernelFigures setup;
+  setup.seconds = p.calibration.product.grouped_setup;
+  GpuOps ops = {kernel("grouped_product_setup", setup)};
+  const GpuOps main = product(p, w, "grouped_product").ops;
+  ops.insert(ops.end(), main.begin(), main.end());
+  return ops;
 }
 
 std::int64_t convolution_out(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
@@ -233,17 +249,37 @@ GpuOps price(const Pricing& p, const Convolution& work) {
   }
   const bool plain =
       work.kernel_height == 1 && work.kernel_width == 1 && work.stride == 1 && work.padding == 0;
-  if (!plain) w.speed = p.calibration.product.convolution;
+  // Fewer than eight channels are padded to eight by kernels of their own.
+  const bool few_channels = work.groups == 1 && work.channels < 8 && work.pass == Convolution::Pass::Forward;
+  if (!plain) w.speed = few_channels ? p.calibration.product.first_layer : p.calibration.product.convolution;
   w.may_split = work.pass == Convolution::Pass::WeightGradient;
-  GpuOps ops = product(p, w, "convolution").ops;
-  if (!plain) ops.insert(ops.begin(), memset_op(p, 4));
-  if (!work.channels_last) {
-    TransposedCopy in{work.batch * work.channels * work.height * work.width, static_cast<std::int32_t>(size)};
-    TransposedCopy out{static_cast<std::int64_t>(output / size), static_cast<std::int32_t>(size)};
-    GpuOps before = price(p, in);
-    const GpuOps after = price(p, out);
+  ProductOps result = product(p, w, "convolution");
+  GpuOps ops = std::move(result.ops);
+  // Implicit products with more tiles than SMs hand them out by a counter.
+  if (!plain && w.m * w.n * w.batch / full_tile > p.sms()) ops.insert(ops.begin(), memset_op(p, 4));
+  if (few_channels && work.batch > 1) {
+    const double pixels = static_cast<double>(work.batch * work.height * work.width);
+    Pointwise pad;
+    pad.elements = std::llround(pixels * 8);
+    pad.read = Bytes(std::llround(input));
+    pad.written = Bytes(std::llround(pixels * 8 * size));
+    const GpuOps before = {memset_op(p, pixels * 8 * size), price(p, pad).front()};
     ops.insert(ops.begin(), before.begin(), before.end());
-    ops.insert(ops.end(), after.begin(), after.end());
+  }
+  if (!work.channels_last && !plain) {
+    // The kernels want the channels last: input and result change their layout, weights as well unless 1 x 1.
+    const auto layout = [&](double bytes) {
+      Pointwise copy;
+      copy.elements = std::llround(bytes / size);
+      copy.read = copy.written = Bytes(std::llround(bytes));
+      copy.access = Pointwise::Access::Strided;
+      GpuOpEstimate op = price(p, copy).front();
+      op.name = "convolution_layout";
+      return op;
+    };
+    if (work.kernel_height * work.kernel_width > 1) ops.insert(ops.begin(), layout(weights));
+    ops.insert(ops.begin(), layout(input));
+    ops.push_back(layout(output));
   }
   return ops;
 }

@@ -14,7 +14,8 @@ struct Stream {
   double elements = 0;
   double read = 0;
   double written = 0;
-  double lane_cycles = 0;  ///< Per element.
+  double lane_cycles = 0;  ///< Per element, of functions.
+  double places = 0;       ///< Lane-cycles per element of finding and moving it.
   std::int64_t per_block = vectorized_block;
   double start = 0;
   double memory_share = 1;
@@ -32,7 +33,7 @@ KernelFigures stream(const Pricing& p, const Stream& s) {
       {p.memory(cold_bytes, s.memory_share), KernelLimit::Memory},
       {p.l2(bytes), KernelLimit::Cache},
       {p.block_starts(figures.blocks), KernelLimit::Blocks},
-      {p.lane_cycles(s.elements * s.lane_cycles) + p.sm_cycles(s.elements * s.extra_sm_cycles),
+      {p.lane_cycles(s.elements * (s.lane_cycles + s.places)) + p.sm_cycles(s.elements * s.extra_sm_cycles),
        KernelLimit::Compute}};
   const double fixed = s.start + p.cycles(c.chain * s.lane_cycles) +
                        p.latency(p.calibration.memory.latency, p.cache.cold_reads, bytes);
@@ -55,8 +56,12 @@ GpuOps price(const Pricing& p, const Pointwise& work) {
   s.lane_cycles = work.lane_cycles * c.alu;
   s.start = c.start;
   s.memory_share = c.memory_share;
-  if (work.access != Pointwise::Access::Vectorized) s.per_block = unrolled_block;
-  if (work.access == Pointwise::Access::Strided) s.lane_cycles += c.strided;
+  if (work.access != Pointwise::Access::Vectorized) {
+    const bool strided = work.access == Pointwise::Access::Strided;
+    s.per_block = unrolled_block;
+    s.start = strided ? c.strided_start : c.unrolled_start;
+    s.places = strided ? c.strided : c.unrolled;
+  }
   return {kernel("elementwise", stream(p, s))};
 }
 

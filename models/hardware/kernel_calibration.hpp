@@ -47,12 +47,15 @@ struct AluCalibration {
 
 /// Eager elementwise kernels.
 struct PointwiseCalibration {
-  double start = 0;         ///< s, the shortest kernel.
-  double chain = 0;         ///< Cycles that the last element waits for each lane-cycle of its function.
-  double memory_share = 0;  ///< Of the memory's bandwidth.
-  double sharpness = 0;     ///< Exponent of the soft maximum of its limits.
-  double alu = 0;           ///< Eager arithmetic relative to AluCalibration.
-  double strided = 0;       ///< Lane-cycles per element of computing places for strided operands.
+  double start = 0;           ///< s, the shortest kernel.
+  double chain = 0;           ///< Cycles that the last element waits for each lane-cycle of its function.
+  double memory_share = 0;    ///< Of the memory's bandwidth.
+  double sharpness = 0;       ///< Exponent of the soft maximum of its limits.
+  double alu = 0;             ///< Eager arithmetic relative to AluCalibration.
+  double unrolled_start = 0;  ///< s, a cast to a wider format,
+  double unrolled = 0;        ///< and its lane-cycles per element.
+  double strided_start = 0;   ///< s, operands that are broadcast or not contiguous,
+  double strided = 0;         ///< and the lane-cycles per element of finding their places.
 };
 
 /// Copies that are not elementwise, and random numbers.
@@ -133,24 +136,44 @@ struct NormBackwardCalibration {
   double reduce = 0;         ///< s, two further reductions from 65536 rows on.
 };
 
+/// Layers of vision networks, top-k and sorting.
+struct LayerCalibration {
+  double batch_norm_start = 0;    ///< s
+  double batch_norm_element = 0;  ///< Lane-cycles per element.
+  double pool_element = 0;        ///< Lane-cycles per element of a window.
+  double pool_wave = 0;           ///< s, one wave of blocks where the channels come last.
+  double moments_start = 0;       ///< s, mean and variance of a group of channels,
+  double moments_step = 0;        ///< s more per element of a thread.
+  double top_k_start = 0;         ///< s
+  double top_k_row = 0;           ///< s per row.
+  double top_k_column = 0;        ///< s per element of a row.
+  double sort_small = 0;          ///< s, sorting up to 32 elements.
+  double sort_block = 0;          ///< s, up to 4096 elements by one block.
+  double sort_digit = 0;          ///< s per digit beyond.
+};
+
 /// Matrix products in tiles and waves.
 struct ProductCalibration {
-  double start = 0;          ///< s
-  double latency = 0;        ///< s, operands from memory.
-  double split_reduce = 0;   ///< s, adding up the parts of a product split along k.
-  double reduce_bytes = 0;   ///< The same per byte: share of the memory's bandwidth.
-  double peak_share = 0;     ///< Of the dense peak, inside a tile.
-  double tile = 0;           ///< s per full tile (256 x 128): start, end and writing.
-  double step = 0;           ///< Cycles that a tile needs for each k at least, however small it is.
-  double memory_share = 0;   ///< Of the memory's bandwidth.
-  double memory_blocks = 0;  ///< Blocks per SM that it takes to draw all of the bandwidth.
-  double sharpness = 0;      ///< Exponent of the soft maximum.
-  double fp8 = 0;            ///< Share of the fp8 peak, relative to 16-bit.
-  double fp16 = 0;           ///< The same for fp16: its numbers draw more power.
-  double fp32 = 0;           ///< The same for fp32 on vector units.
-  double tf32 = 0;           ///< The same for tf32.
-  double misaligned = 0;     ///< Share of the peak with rows that are no multiple of 16 bytes.
-  double convolution = 0;    ///< Relative speed of implicit products with strides or windows.
+  double start = 0;           ///< s
+  double latency = 0;         ///< s, operands from memory.
+  double split_reduce = 0;    ///< s, adding up the parts of a product split along k.
+  double reduce_bytes = 0;    ///< The same per byte: share of the memory's bandwidth.
+  double peak_share = 0;      ///< Of the dense peak, inside a tile.
+  double tile = 0;            ///< s per full tile (256 x 128): start, end and writing.
+  double step = 0;            ///< Cycles that a tile needs for each k at least, however small it is.
+  double memory_share = 0;    ///< Of the memory's bandwidth.
+  double memory_blocks = 0;   ///< Blocks per SM that it takes to draw all of the bandwidth.
+  double sharpness = 0;       ///< Exponent of the soft maximum.
+  double fp8 = 0;             ///< Share of the fp8 peak, relative to 16-bit.
+  double fp16 = 0;            ///< The same for fp16: its numbers draw more power.
+  double fp32 = 0;            ///< The same for fp32 on vector units.
+  double tf32 = 0;            ///< The same for tf32.
+  double misaligned = 0;      ///< Share of the peak with rows that are no multiple of 16 bytes.
+  double convolution = 0;     ///< Relative speed of implicit products with strides or windows.
+  double first_layer = 0;     ///< The same with channels too few for the tensor cores' kernels.
+  double grouped = 0;         ///< Relative speed of grouped products.
+  double grouped_memory = 0;  ///< Of the memory's bandwidth, in grouped products.
+  double grouped_setup = 0;   ///< s, the kernel that lays out a grouped product.
 };
 
 /// Fused attention (flash). The unit of work is a block of 128 x 128 scores.
@@ -176,7 +199,9 @@ struct AttentionCalibration {
 struct IndexedCalibration {
   double gather_start = 0;     ///< s
   double gather_share = 0;     ///< Of the memory's bandwidth.
-  double scatter_element = 0;  ///< SM-cycles per element added to a table.
+  double scatter_element = 0;  ///< SM-cycles per element of an embedding's gradient.
+  double index_add = 0;        ///< SM-cycles per element added at an index.
+  double index_start = 0;      ///< s, writing at indices.
   double fill_share = 0;       ///< Of the memory's bandwidth, filling a table with zeros.
   double loss = 0;             ///< s, picking the labels' numbers and their mean.
 };
@@ -219,6 +244,7 @@ struct KernelCalibration {
   RowSumCalibration row_sum;
   ColumnSumCalibration column_sum;
   NormBackwardCalibration norm_backward;
+  LayerCalibration layer;
   ProductCalibration product;
   AttentionCalibration attention;
   IndexedCalibration indexed;

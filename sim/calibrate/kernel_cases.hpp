@@ -32,6 +32,7 @@ struct KernelCase {
   double us = 0;       ///< Measured, all GPU ops of the case.
   double us_min = 0;   ///< Shortest run.
   int gpu_ops = 0;     ///< Measured number of GPU ops; 0: not given.
+  int sets = 0;        ///< Buffers that the runs took in turn; 0: not given, as the family's script has it.
   CaseWorks works;
 };
 
@@ -44,8 +45,8 @@ struct KernelTable {
   std::vector<std::string> unknown;  ///< Names that are not understood.
 };
 
-/// Reads a table with the columns `case`, `us` and, if there, `us_min` and `kernels`. Throws ConfigError with
-/// the line of a row that is no measurement.
+/// Reads a table with the columns `case`, `us` and, if there, `us_min`, `kernels` and `sets`. Throws
+/// ConfigError with the line of a row that is no measurement.
 KernelTable read_kernel_table(const std::filesystem::path& file);
 /// The same from text; `file` is what messages call it.
 KernelTable parse_kernel_table(std::string_view text, const std::string& file);
