@@ -322,6 +322,8 @@ def main():
                     for layer in stack.layers:
                         layer.keep.clear()
             put({"probe": timing.host_probe(), "mode": mode, "round": turn})
+        if not samples:
+            continue
         quiet = timing.quantile([one[0] for v in samples.values() if v for one in v], 0.25)
         profiled, nothing = [], None
         for name, v in samples.items():
