@@ -152,7 +152,8 @@ class OnePass {
   // If the program has several streams: what starts on an idle device, as far as is known, and whose turn in
   // the order of time has not come. Nearly always there is one; next_ is empty while there are more.
   Stretch next_;
-  std::vector<Stretch> later_;      ///< In order of start and stream.
+  std::vector<Stretch> later_;      ///< In order of start; none touches another.
+  std::size_t settled_ = 0;         ///< So many of the first are accounted for.
   std::int64_t attached_open_ = 0;  ///< Streams with waits that ride on the next launch.
   std::vector<EventState> events_;
   struct GraphState {

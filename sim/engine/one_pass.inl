@@ -437,19 +437,24 @@ void OnePass<Sink>::put(const Stretch& stretch, std::int64_t later_start) {
   } else {
     if (next_.start >= 0) later_.push_back(next_);
     next_ = {};
-    const auto before = [](const Stretch& a, const Stretch& b) {
-      return a.start != b.start ? a.start < b.start : a.stream < b.stream;
-    };
-    if (std::find_if(later_.begin(), later_.end(), [&](const Stretch& other) {
-          return other.start == stretch.start && other.stream == stretch.stream;
-        }) == later_.end()) {
-      later_.insert(std::upper_bound(later_.begin(), later_.end(), stretch, before), stretch);
+    const auto begin = later_.begin() + static_cast<std::ptrdiff_t>(settled_);
+    auto at = std::upper_bound(begin, later_.end(), stretch.start,
+                               [](std::int64_t start, const Stretch& other) { return start < other.start; });
+    if (at != begin && stretch.start <= (at - 1)->end) {
+      --at;
+      // Of several ops that start at once, the one of the lowest stream explains.
+      if (stretch.start == at->start && stretch.stream < at->stream) {
+        at->stream = stretch.stream;
+        at->cause = stretch.cause;
+      }
+      at->end = std::max(at->end, stretch.end);
     } else {
-      // Of two ops of one stream that start at once the first explains; the other may last longer.
-      for (Stretch& other : later_)
-        if (other.start == stretch.start && other.stream == stretch.stream)
-          other.end = std::max(other.end, stretch.end);
+      at = later_.insert(at, stretch);
     }
+    // What starts before its end will find the device busy.
+    auto apart = at + 1;
+    for (; apart != later_.end() && apart->start <= at->end; ++apart) at->end = std::max(at->end, apart->end);
+    later_.erase(at + 1, apart);
   }
   settle(later_start);
 }
@@ -461,9 +466,12 @@ void OnePass<Sink>::settle(std::int64_t later_start) {
     account(next_);
     next_ = {};
   }
-  auto done = later_.begin();
-  for (; done != later_.end() && done->start < later_start; ++done) account(*done);
-  later_.erase(later_.begin(), done);
+  while (settled_ < later_.size() && later_[settled_].start < later_start) account(later_[settled_++]);
+  // Not one by one: a host that is far ahead leaves many.
+  if (2 * settled_ >= later_.size()) {
+    later_.erase(later_.begin(), later_.begin() + static_cast<std::ptrdiff_t>(settled_));
+    settled_ = 0;
+  }
   if (later_.size() == 1 && next_.start < 0) {
     next_ = later_.front();
     later_.clear();
