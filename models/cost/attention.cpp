@@ -44,13 +44,16 @@ double attention_flops(const Heads& h, bool causal, double products) {
   return products * 2 * pairs * h.dim * (causal ? 0.5 : 1);
 }
 
-KernelFigures fused(const Pricing& p, const Heads& h, bool causal, Dtype dtype, bool backward) {
+KernelFigures fused(const Pricing& p, const Heads& h, const Attention& work, bool backward) {
   const AttentionCalibration& c = p.calibration.attention;
+  const bool causal = work.causal;
+  const Dtype dtype = work.dtype;
   const double products = backward ? 5 : 2;
   const double rate =
       (backward ? c.backward_peak_share : c.peak_share) * peak(p.gpu, dtype).value() / p.sms();
   const double multiply = products * 2 * score_block * score_block * h.dim / rate;
-  const double block = p.cycles(backward ? c.backward_softmax : c.softmax) + multiply;
+  const double block =
+      p.cycles((backward ? c.backward_softmax : c.softmax) + (work.masked ? c.mask : 0)) + multiply;
   const double start = backward ? c.backward_start : c.start;
   const double compute = schedule(p, h, causal, block, backward ? c.backward_item : c.item);
   const double kv = 2 * h.batch * h.kv_heads * h.keys * h.dim * h.size;
@@ -100,7 +103,7 @@ GpuOps price(const Pricing& p, const Attention& work) {
   const Heads h = heads_of(work);
   GpuOps ops = work.masked ? mask_ops(p, h.queries * h.keys) : GpuOps{};
   ops.push_back(memset_op(p, 4));
-  ops.push_back(kernel("attention", fused(p, h, work.causal, work.dtype, false)));
+  ops.push_back(kernel("attention", fused(p, h, work, false)));
   return ops;
 }
 
@@ -111,7 +114,7 @@ GpuOps price(const Pricing& p, const AttentionBackward& work) {
   const double elements = h.batch * h.heads * h.queries * h.dim;
   // Row sums of result times gradient before, the queries' gradient from fp32 to its format after.
   return {memset_op(p, 4), kernel("attention_row_sums", streaming(p, elements * 2 * h.size)),
-          kernel("attention_backward", fused(p, h, forward.causal, forward.dtype, true)),
+          kernel("attention_backward", fused(p, h, forward, true)),
           kernel("attention_convert", streaming(p, elements * (4 + h.size)))};
 }
 

@@ -5,6 +5,9 @@
 namespace gpusim::cost {
 namespace {
 
+/// Up to so many rows one block goes over them one after the other.
+constexpr std::int64_t few_rows = 16;
+
 /// Filling `bytes` with one value: bytes, or starting the blocks.
 KernelFigures fill(const Pricing& p, double bytes, double elements) {
   const IndexedCalibration& c = p.calibration.indexed;
@@ -27,17 +30,18 @@ GpuOps price(const Pricing& p, const Gather& work) {
   const IndexedCalibration& c = p.calibration.indexed;
   const double rows = static_cast<double>(work.rows);
   const double bytes = rows * static_cast<double>(work.row_bytes.value());
-  // Rows that are asked for twice are in the L2 the second time.
-  const double distinct = std::min(bytes, static_cast<double>(work.table_bytes.value()));
+  const double table = static_cast<double>(work.table_bytes.value());
+  // Rows that are asked for twice are in the L2 the second time, if the table fits there.
+  const double distinct = table > 0 && table < bytes ? table + (bytes - table) * p.miss(table) : bytes;
   KernelFigures figures;
   figures.blocks = rows * std::ceil(static_cast<double>(work.row_bytes.value()) / 4096);
-  const double cold_bytes =
-      (work.table_bytes.value() > 0 ? distinct : bytes) * p.cache.cold_reads + bytes * p.cache.cold_writes;
+  const double cold_bytes = distinct * p.cache.cold_reads + bytes * p.cache.cold_writes;
   const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
                                              {p.l2(2 * bytes), KernelLimit::Cache},
                                              {p.block_starts(figures.blocks), KernelLimit::Blocks}};
+  const double few = work.rows > 1 && work.rows <= few_rows ? rows * c.gather_few_row : 0;
   const double fixed =
-      c.gather_start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, 2 * bytes);
+      c.gather_start + few + p.latency(p.calibration.memory.latency, p.cache.cold_reads, 2 * bytes);
   figures.seconds = fixed + soft_maximum(p.calibration.pointwise.sharpness, terms);
   figures.limit = limit_of(fixed, terms);
   figures.hbm_bytes = cold_bytes;

@@ -57,10 +57,11 @@ double lane_cycles(AluFunction function, const GpuSpec& gpu);
 /// An eager elementwise op: add, relu, a cast, a copy, a fill (nothing read).
 struct Pointwise {
   enum class Access : std::uint8_t {
-    Vectorized,  ///< Operands contiguous and of one shape (scalars besides); also a cast to a narrower
-                 ///< format.
-    Unrolled,    ///< A cast to a wider format (bf16 to fp32).
-    Strided,     ///< An operand is broadcast (other than a scalar), permuted or a slice.
+    Vectorized,   ///< Operands contiguous and of one shape (scalars besides); also a cast to a narrower
+                  ///< format.
+    Unrolled,     ///< A cast to a wider format (bf16 to fp32).
+    Strided,      ///< An operand is broadcast (other than a scalar), permuted or a slice.
+    StridedCast,  ///< That, and its number format is not that of the result.
   };
   std::int64_t elements = 0;  ///< Of the output.
   Bytes read{0};              ///< By all elements together; broadcast operands count with their own size.

@@ -24,7 +24,7 @@ GpuOps price(const Pricing& p, const BatchNorm& work) {
                                       : static_cast<double>(work.batch) * static_cast<double>(work.channels);
   figures.threads = 512;
   const std::initializer_list<Term> terms = {
-      {p.memory(cold_bytes, p.calibration.pointwise.memory_share), KernelLimit::Memory},
+      {p.memory(cold_bytes, c.batch_norm_share), KernelLimit::Memory},
       {p.block_starts(figures.blocks), KernelLimit::Blocks},
       {p.lane_cycles(reads * elements * c.batch_norm_element), KernelLimit::Compute}};
   figures.seconds = c.batch_norm_start + soft_maximum(p.calibration.pointwise.sharpness, terms);

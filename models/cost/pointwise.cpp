@@ -56,11 +56,25 @@ GpuOps price(const Pricing& p, const Pointwise& work) {
   s.lane_cycles = work.lane_cycles * c.alu;
   s.start = c.start;
   s.memory_share = c.memory_share;
-  if (work.access != Pointwise::Access::Vectorized) {
-    const bool strided = work.access == Pointwise::Access::Strided;
-    s.per_block = unrolled_block;
-    s.start = strided ? c.strided_start : c.unrolled_start;
-    s.places = strided ? c.strided : c.unrolled;
+  if (work.access != Pointwise::Access::Vectorized) s.per_block = unrolled_block;
+  const double strided_start = s.written >= 4 * s.elements ? c.strided_wide_start : c.strided_start;
+  switch (work.access) {
+    case Pointwise::Access::Vectorized:
+      break;
+    case Pointwise::Access::Unrolled:
+      s.start = c.unrolled_start;
+      s.places = c.unrolled;
+      s.memory_share = c.unrolled_share;
+      break;
+    case Pointwise::Access::Strided:
+      s.start = strided_start;
+      s.places = c.strided;
+      break;
+    case Pointwise::Access::StridedCast:
+      s.start = c.strided_start + c.unrolled_start - c.start;
+      s.places = c.strided + c.unrolled;
+      s.memory_share = c.unrolled_share;
+      break;
   }
   return {kernel("elementwise", stream(p, s))};
 }

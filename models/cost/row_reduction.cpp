@@ -65,11 +65,13 @@ GpuOps softmax(const Pricing& p, const RowReduction& work) {
   const double row_bytes = s.read / s.rows;
   double element = c.shared_memory;
   double passes = 1;
+  double start = c.start;
   KernelFigures figures;
   figures.blocks = s.rows;
   figures.threads = 1024;
   if (work.columns <= 1024) {
     element = c.warp;
+    start = c.warp_start;
     figures.blocks = std::ceil(s.rows / 4);
     figures.threads = 128;
   } else if (work.columns <= 8192) {
@@ -79,7 +81,7 @@ GpuOps softmax(const Pricing& p, const RowReduction& work) {
   }
   const double again = (passes - 1) * read_again(p, s.read, row_bytes, std::min(s.rows, 2 * p.sms()));
   const double cold_bytes = s.read * p.cache.cold_reads + s.written * p.cache.cold_writes + again;
-  const double fixed = c.start + p.latency(c.latency, p.cache.cold_reads, s.read + s.written);
+  const double fixed = start + p.latency(c.latency, p.cache.cold_reads, s.read + s.written);
   const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
                                              {p.l2(passes * s.read + s.written), KernelLimit::Cache},
                                              {p.lane_cycles(s.elements * element), KernelLimit::Compute},
@@ -142,9 +144,13 @@ GpuOps row_sum(const Pricing& p, const RowReduction& work, bool argmax) {
   const RowSumCalibration& c = p.calibration.row_sum;
   const Shape s = shape_of(work);
   const RowThreads threads = row_threads(work.rows, work.columns);
-  const double step = colder(p, argmax ? c.argmax_step : c.sum_step, argmax ? c.argmax_cold : c.sum_cold);
+  // Wider elements take longer to arrive, but not in proportion.
+  const double width = std::sqrt(bytes_of(work.input) / 2);
+  const double step =
+      width * colder(p, argmax ? c.argmax_step : c.sum_step, argmax ? c.argmax_cold : c.sum_cold);
   const double per_row = threads.block_per_row ? (argmax ? c.argmax_block_row : c.sum_block_row)
-                                               : (argmax ? c.argmax_warp_row : c.sum_warp_row);
+                                               : (argmax ? c.argmax_warp_row : c.sum_warp_row) *
+                                                     std::min(1.0, threads.per_row / 32);
   const double cold_bytes = s.read * p.cache.cold_reads;
   const double fixed = c.start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, s.read) +
                        p.sm_cycles(s.rows * per_row);

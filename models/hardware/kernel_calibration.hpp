@@ -47,15 +47,17 @@ struct AluCalibration {
 
 /// Eager elementwise kernels.
 struct PointwiseCalibration {
-  double start = 0;           ///< s, the shortest kernel.
-  double chain = 0;           ///< Cycles that the last element waits for each lane-cycle of its function.
-  double memory_share = 0;    ///< Of the memory's bandwidth.
-  double sharpness = 0;       ///< Exponent of the soft maximum of its limits.
-  double alu = 0;             ///< Eager arithmetic relative to AluCalibration.
-  double unrolled_start = 0;  ///< s, a cast to a wider format,
-  double unrolled = 0;        ///< and its lane-cycles per element.
-  double strided_start = 0;   ///< s, operands that are broadcast or not contiguous,
-  double strided = 0;         ///< and the lane-cycles per element of finding their places.
+  double start = 0;               ///< s, the shortest kernel.
+  double chain = 0;               ///< Cycles that the last element waits for each lane-cycle of its function.
+  double memory_share = 0;        ///< Of the memory's bandwidth.
+  double sharpness = 0;           ///< Exponent of the soft maximum of its limits.
+  double alu = 0;                 ///< Eager arithmetic relative to AluCalibration.
+  double unrolled_start = 0;      ///< s, a cast to a wider format,
+  double unrolled = 0;            ///< and its lane-cycles per element,
+  double unrolled_share = 0;      ///< and what it gets of the memory's bandwidth.
+  double strided_start = 0;       ///< s, operands that are broadcast or not contiguous,
+  double strided = 0;             ///< and the lane-cycles per element of finding their places.
+  double strided_wide_start = 0;  ///< s, the same for elements of 4 bytes and more.
 };
 
 /// Copies that are not elementwise, and random numbers.
@@ -83,7 +85,8 @@ struct NormCalibration {
 
 /// Eager softmax: three kernels by the row's length.
 struct SoftmaxCalibration {
-  double start = 0;          ///< s
+  double start = 0;          ///< s, a block per row.
+  double warp_start = 0;     ///< s, a warp per row.
   double latency = 0;        ///< s
   double memory_share = 0;   ///< Of the memory's bandwidth.
   double warp = 0;           ///< Lane-cycles per element, up to 1024 columns (a warp per row).
@@ -140,6 +143,7 @@ struct NormBackwardCalibration {
 struct LayerCalibration {
   double batch_norm_start = 0;    ///< s
   double batch_norm_element = 0;  ///< Lane-cycles per element.
+  double batch_norm_share = 0;    ///< Of the memory's bandwidth.
   double pool_element = 0;        ///< Lane-cycles per element of a window.
   double pool_wave = 0;           ///< s, one wave of blocks where the channels come last.
   double moments_start = 0;       ///< s, mean and variance of a group of channels,
@@ -184,6 +188,7 @@ struct AttentionCalibration {
   double peak_share = 0;           ///< Of the dense peak, in the two products.
   double causal_block = 0;         ///< Blocks of scores with a causal mask, relative time.
   double causal_tail = 0;          ///< Share of the longest item that is left alone at the end.
+  double mask = 0;                 ///< SM-cycles per block of scores that a mask tensor adds.
   double backward_start = 0;       ///< s
   double backward_item = 0;        ///< s per 128 queries of one head.
   double backward_softmax = 0;     ///< SM-cycles per block of scores.
@@ -199,6 +204,7 @@ struct AttentionCalibration {
 struct IndexedCalibration {
   double gather_start = 0;     ///< s
   double gather_share = 0;     ///< Of the memory's bandwidth.
+  double gather_few_row = 0;   ///< s per row where there are 2 to 16: one after the other.
   double scatter_element = 0;  ///< SM-cycles per element of an embedding's gradient.
   double index_add = 0;        ///< SM-cycles per element added at an index.
   double index_start = 0;      ///< s, writing at indices.

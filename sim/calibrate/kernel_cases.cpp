@@ -199,13 +199,13 @@ constexpr std::array<ElementwiseOp, 21> vectorized_ops = {{
 }};
 
 /// One op of strided access: `read` bytes of `elements`, written with `size` bytes each.
-void strided(KernelCase& c, double elements, double read, double size) {
+void strided(KernelCase& c, double elements, double read, double size,
+             Pointwise::Access access = Pointwise::Access::Strided) {
   Rotation r;
   r.in = read;
   r.out = elements * size;
   c.family = "strided";
-  c.works =
-      single(pointwise(std::llround(elements), r.in, r.out, 0, Pointwise::Access::Strided), rotated(c, r));
+  c.works = single(pointwise(std::llround(elements), r.in, r.out, 0, access), rotated(c, r));
 }
 
 bool elementwise(KernelCase& c, const Name& name) {
@@ -400,8 +400,13 @@ bool attention(KernelCase& c, const Name& name, bool backward) {
 
 bool attention_decode(KernelCase& c, const Name& name) {
   if (name.shape.size() != 5) return false;
-  AttentionDecode work{name.shape[0], name.shape[1], name.shape[2],
-                       name.shape[3], name.shape[4], Dtype::Bf16};
+  AttentionDecode work{name.shape[0],
+                       name.shape[1],
+                       name.shape[2],
+                       name.shape[3],
+                       name.shape[4],
+                       Dtype::Bf16,
+                       name.at(0) == "sdpa_decode_mask"};
   c.family = "attention_decode";
   c.group = shape_text(name.shape);
   Rotation r;
@@ -461,7 +466,7 @@ bool other(KernelCase& c, const Name& name) {
     c.works = single(TransposedCopy{s[0] * s[1], 2}, rotated(c, r));
     return true;
   }
-  if (op == "cat" && s.size() == 3) {
+  if (op == "cat" && s.size() == 3 && s[0] == 2) {
     c.family = "copy";
     Rotation r;
     r.in = 2 * static_cast<double>(s[1] * s[2]);
@@ -508,7 +513,7 @@ bool other(KernelCase& c, const Name& name) {
     else if (what == "add")
       plain(n, 2);
     else if (what == "mul_pairs")
-      strided(c, n / 2, 4 * n, 4);
+      strided(c, n / 2, 4 * n, 4, Pointwise::Access::StridedCast);
     else if (what == "mul_table")
       strided(c, n, 2 * n, 2);
     else if (what == "neg_half")
@@ -596,7 +601,7 @@ bool other(KernelCase& c, const Name& name) {
   if ((op == "avg_pool_nhwc" || op == "avg_pool_nchw") && s.size() == 3) {
     Rotation r;
     r.in = 2 * static_cast<double>(s[0] * s[1] * s[2] * s[2]);
-    c.family = "pooling";
+    c.family = last ? "column_sum" : "row_sum";
     if (last)
       c.works = single(ColumnReduction{s[2] * s[2], s[0] * s[1], Dtype::Bf16, Dtype::Bf16}, rotated(c, r));
     else
