@@ -31,6 +31,11 @@ Picoseconds op_time(const HostSpec& host, std::string_view op, HostOpMode mode) 
   throw NoHostOpError(host.key + " has no backward cost for op '" + std::string(op) + "'");
 }
 
+std::int32_t op_launches(const HostSpec& host, std::string_view op) {
+  const auto listed = host.ops.find(op);
+  return listed == host.ops.end() ? 1 : listed->second.launches;
+}
+
 std::vector<SpecProblem> problems(const HostSpec& host) {
   std::vector<SpecProblem> found;
   if (host.name.empty()) found.push_back({"name", "must not be empty"});

@@ -25,6 +25,7 @@ struct HostOpCost {
   Picoseconds no_grad{0};
   std::optional<Picoseconds> grad;      ///< Absent: as no_grad.
   std::optional<Picoseconds> backward;  ///< Absent: unknown.
+  std::int32_t launches = 1;            ///< Launch calls that `no_grad` and `grad` include.
   bool operator==(const HostOpCost&) const = default;
 };
 
@@ -50,6 +51,9 @@ Picoseconds scaled(const HostSpec& host, Picoseconds time);
 /// CPU time of `op` on this host; `default_op` where it is not listed. Throws NoHostOpError if there is none,
 /// and for a backward whose cost is unknown.
 Picoseconds op_time(const HostSpec& host, std::string_view op, HostOpMode mode);
+
+/// Launch calls that op_time() includes: those of the file, 1 for an op that is not listed.
+std::int32_t op_launches(const HostSpec& host, std::string_view op);
 
 /// Everything that is impossible in `host`.
 std::vector<SpecProblem> problems(const HostSpec& host);

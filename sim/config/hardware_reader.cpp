@@ -328,6 +328,9 @@ HostOpCost read_op_cost(const Node& node) {
   fields.required("no_grad", cost.no_grad, non_negative);
   fields.optional("grad", cost.grad, non_negative);
   fields.optional("backward", cost.backward, non_negative);
+  std::int64_t launches = cost.launches;
+  fields.optional("launches", launches, non_negative, at_most(std::int64_t{1000}));
+  cost.launches = static_cast<std::int32_t>(launches);
   fields.done();
   return cost;
 }

@@ -69,6 +69,7 @@ class EagerBuilder {
   struct Priced {
     std::vector<EagerCall> calls;
     Picoseconds host{0};
+    std::int32_t launches = 0;  ///< In `host`.
     Flops flops{0};
   };
 
@@ -84,7 +85,10 @@ class EagerBuilder {
     const OpView view = types.view(first);
     Priced priced;
     priced.calls = op.kind->eager(view, gpu_);
-    for (const EagerCall& call : priced.calls) priced.host += op_time(host_, call.host_op, mode_);
+    for (const EagerCall& call : priced.calls) {
+      priced.host += op_time(host_, call.host_op, mode_);
+      priced.launches += op_launches(host_, call.host_op);
+    }
     if (op.kind->flops != nullptr) priced.flops = op.kind->flops(view);
     return priced_.emplace(op.like, std::move(priced)).first->second;
   }
@@ -137,14 +141,10 @@ class EagerBuilder {
     const auto [known, is_new] = ops_.try_emplace(std::tuple(op.like, reads, writes));
     if (is_new) known->second = gpu_ops_of(op, priced, {reads / steps, writes / steps});
     Picoseconds host = priced.host + op.module_calls * module_call_;
-    bool first = true;
-    Picoseconds calls{0};
-    for (const Launched& launched : known->second) {
-      // The op's own price has one launch call in it.
-      if (first) host -= launched.call;
-      first = false;
-      calls += launched.call;
-    }
+    // An op's price has so many launch calls in it; what it launches beyond them costs a call each.
+    std::int32_t included = priced.launches;
+    for (const Launched& launched : known->second)
+      if (included-- > 0) host -= launched.call;
     add_work(std::max(host, Picoseconds{0}), op.kind->name);
     for (const Launched& launched : known->second) {
       Instruction instruction;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -238,24 +239,28 @@ TEST_CASE("the H200's launch numbers are those of the measured file") {
 }
 
 TEST_CASE("the measured host's costs are those of the measured file") {
-  const std::filesystem::path shared = GPUSIM_SHARED_DIR;
-  const auto file = shared / "measured/h200/host.json";
-  if (shared.empty() || !std::filesystem::exists(file)) {
-    SUCCEED("no measured data here");
-    return;
-  }
-  std::ifstream text(file);
-  const auto measured = nlohmann::json::parse(text).at("host");
+  std::ifstream file(std::string(GPUSIM_SOURCE_DIR) + "/validation/h200/host_ops.csv");
+  REQUIRE(file);
   const HostSpec xeon = host("xeon-h200-cloud");
-  for (const auto& [op, cost] : measured.items()) {
-    if (!cost.contains("no_grad")) continue;
-    INFO(op);
-    CHECK(op_time(xeon, op, HostOpMode::NoGrad) == us(cost.at("no_grad").get<double>()));
-    if (cost.contains("grad"))
-      CHECK(op_time(xeon, op, HostOpMode::Grad) == us(cost.at("grad").get<double>()));
-    if (cost.contains("backward"))
-      CHECK(op_time(xeon, op, HostOpMode::Backward) == us(cost.at("backward").get<double>()));
+  std::string line;
+  std::getline(file, line);
+  int compared = 0;
+  while (std::getline(file, line)) {
+    std::istringstream cells(line);
+    std::string op, mode, run, in_situ;
+    std::getline(cells, op, ',');
+    std::getline(cells, mode, ',');
+    std::getline(cells, run, ',');
+    std::getline(cells, in_situ, ',');
+    // Ops that are called the same in both; the file's comments say which ones stand for others.
+    if (run != "2" || (mode != "no_grad" && mode != "grad") || xeon.ops.count(op) == 0 || op == "where")
+      continue;
+    INFO(op << ' ' << mode);
+    CHECK(op_time(xeon, op, mode == "grad" ? HostOpMode::Grad : HostOpMode::NoGrad) ==
+          us(std::stod(in_situ)));
+    ++compared;
   }
+  CHECK(compared > 80);
 }
 
 TEST_CASE("device names of profilers find their file") {
@@ -423,7 +428,7 @@ TEST_CASE("a host's speed divides its costs") {
   const Picoseconds add = op_time(host("xeon-h200-cloud"), "add", HostOpMode::NoGrad);
   CHECK(op_time(host("fast-desktop"), "add", HostOpMode::NoGrad) == add / 2);
   CHECK(op_time(host("slow-vm"), "add", HostOpMode::NoGrad) == add * 2);
-  CHECK(op_time(host("{base: xeon-h200-cloud, speed: 4}"), "add", HostOpMode::NoGrad) == us(9.886 / 4));
+  CHECK(op_time(host("{base: xeon-h200-cloud, speed: 4}"), "add", HostOpMode::NoGrad) == add / 4);
 }
 
 TEST_CASE("an op that a host does not list takes the default cost, or is refused") {
