@@ -15,6 +15,7 @@
 #include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/run_variant.hpp"
+#include "sim/app/validate_command.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
@@ -394,6 +395,18 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("N");
   calibrate_app->add_flag("--check", calibration.check, "Fit nothing, say how well the device does as it is");
 
+  ValidateArguments validation;
+  CLI::App* validate_app = app.add_subcommand("validate", "Compare predictions with measured cases");
+  validate_app->add_option("tables", validation.tables, "Tables of measured cases")->required()->type_name("TABLE.csv");
+  validate_app->add_option("--set", validation.sets, "Change a value of every case: path=value; may be repeated")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  validate_app->add_option("--format", validation.format, "text or csv")
+      ->check(CLI::IsMember({"text", "csv"}))
+      ->type_name("FORMAT");
+
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
@@ -410,6 +423,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*run_app) return command.run(run);
     if (*test_app) return command.test(test.files, test);
     if (*list_app) return command.list(list_what);
+    if (*validate_app) return run_validate(validation, surroundings);
     if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());
     return command.trace_summary(trace_files, trace_format);
   } catch (const OutputError&) {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/validate/validation_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace gpusim::validate {
+namespace {
+
+constexpr std::size_t table_bytes_max = 64 << 20;
+
+const std::vector<std::string> known_columns{"case",    "scenario", "variant",     "set",          "machine",
+                                             "steps",   "step_us",  "step_us_low", "step_us_high", "busy_us",
+                                             "gpu_ops", "flops",    "peak_bytes",  "note"};
+
+struct Cell {
+  std::string text;
+  int column = 1;  ///< Where it begins in its line, from 1.
+};
+
+/// The cells of a line; quotes hold commas, two quotes in quotes are one.
+std::vector<Cell> cells_of(const std::string& line) {
+  std::vector<Cell> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back().text += '"';
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.push_back({"", static_cast<int>(i) + 2});
+    } else {
+      cells.back().text += c;
+    }
+  }
+  return cells;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);)
+    if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > -1e300 && value < 1e300))
+    return std::nullopt;
+  return value;
+}
+
+class TableReader {
+ public:
+  explicit TableReader(std::string name) : name_(std::move(name)) {}
+
+  Table read(const std::string& text) {
+    std::istringstream in(text);
+    int line_number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++line_number;
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      if (line.empty()) continue;
+      line_ = line_number;
+      if (line[0] == '#') {
+        read_directive(line);
+      } else if (columns_.empty()) {
+        read_header(line);
+      } else {
+        read_row(line);
+      }
+    }
+    line_ = 1;
+    if (columns_.empty())
+      fail(1, "", "the table has no header",
+           "its first line names the columns: case,scenario,set,step_us,...");
+    for (const auto& [machine, row] : table_.calibrations)
+      if (names_.count(row) == 0)
+        fail(1, "calibrate", fmt::format("there is no case '{}' to calibrate '{}' on", row, machine), "");
+    errors_.throw_if_any();
+    return std::move(table_);
+  }
+
+ private:
+  void fail(int column, std::string path, std::string what, std::string hint) {
+    errors_.add({{name_, line_, column}, std::move(path), std::move(what), std::move(hint)});
+  }
+
+  /// `# limit: ...` and `# calibrate: ...`; other comments are for people.
+  void read_directive(const std::string& line) {
+    const auto words = split(line, ' ');
+    if (words.size() >= 2 && words[1] == "limit:") {
+      Limit limit;
+      limit.where = {name_, line_, 1};
+      for (std::size_t i = 2; i < words.size(); ++i) {
+        const std::size_t equals = words[i].find('=');
+        if (equals == std::string::npos) {
+          limit.group += (limit.group.empty() ? "" : " ") + words[i];
+          continue;
+        }
+        std::string value = words[i].substr(equals + 1);
+        const bool percent = !value.empty() && value.back() == '%';
+        if (percent) value.pop_back();
+        const auto share = number(value);
+        const std::string key = words[i].substr(0, equals);
+        if (!share || !percent || *share < 0) {
+          fail(1, "limit", fmt::format("'{}' is no percentage", words[i]), "write mean=5%");
+        } else if (key == "mean") {
+          limit.mean = *share / 100;
+        } else if (key == "worst") {
+          limit.worst = *share / 100;
+        } else if (key == "exact") {
+          limit.exact = *share / 100;
+        } else {
+          fail(1, "limit", fmt::format("unknown limit '{}'", key), "known: mean, worst, exact");
+        }
+      }
+      table_.limits.push_back(std::move(limit));
+    } else if (words.size() >= 2 && words[1] == "calibrate:") {
+      if (words.size() != 5 || words[3] != "on") {
+        fail(1, "calibrate", "expected a machine and a case", "write '# calibrate: MACHINE on CASE'");
+        return;
+      }
+      table_.calibrations[words[2]] = words[4];
+    }
+  }
+
+  void read_header(const std::string& line) {
+    for (const Cell& cell : cells_of(line)) {
+      if (std::find(known_columns.begin(), known_columns.end(), cell.text) == known_columns.end())
+        fail(cell.column, cell.text, "unknown column", name_hint(cell.text, known_columns, "columns"));
+      if (std::find(columns_.begin(), columns_.end(), cell.text) != columns_.end())
+        fail(cell.column, cell.text, "the column is there twice", "");
+      columns_.push_back(cell.text);
+    }
+    for (const char* needed : {"case", "scenario"})
+      if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
+        fail(1, needed, "the column is missing", "");
+  }
+
+  void read_row(const std::string& line) {
+    const std::vector<Cell> cells = cells_of(line);
+    if (cells.size() != columns_.size()) {
+      fail(1, "", fmt::format("{} cells, but the header names {} columns", cells.size(), columns_.size()),
+           "");
+      return;
+    }
+    Case row;
+    row.where = {name_, line_, 1};
+    std::optional<double> low;
+    std::optional<double> high;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string& column = columns_[i];
+      const std::string& text = cells[i].text;
+      if (column == "case")
+        row.name = text;
+      else if (column == "scenario")
+        row.scenario = text;
+      else if (column == "variant")
+        row.variant = text;
+      else if (column == "set")
+        row.sets = split(text, ';');
+      else if (column == "machine")
+        row.machine = text;
+      else if (column == "note")
+        row.note = text;
+      else if (!text.empty()) {
+        const auto value = number(text);
+        if (!value || *value < 0) {
+          fail(cells[i].column, column, fmt::format("'{}' is no number of at least 0", text), "");
+          continue;
+        }
+        if (column == "steps")
+          row.steps = static_cast<std::int64_t>(std::clamp(*value, 1.0, 1e6));
+        else if (column == "step_us")
+          row.step_us = Measured{*value, *value, *value};
+        else if (column == "step_us_low")
+          low = value;
+        else if (column == "step_us_high")
+          high = value;
+        else if (column == "busy_us")
+          row.busy_us = value;
+        else if (column == "gpu_ops")
+          row.gpu_ops = value;
+        else if (column == "flops")
+          row.flops = value;
+        else if (column == "peak_bytes")
+          row.peak_bytes = value;
+      }
+    }
+    if (row.step_us) {
+      row.step_us->low = low.value_or(row.step_us->value);
+      row.step_us->high = high.value_or(row.step_us->value);
+    }
+    if (row.name.empty() || row.scenario.empty()) fail(1, "", "a row needs a case and a scenario", "");
+    if (!names_.insert(row.name).second) fail(1, "case", fmt::format("'{}' is there twice", row.name), "");
+    table_.cases.push_back(std::move(row));
+  }
+
+  std::string name_;
+  int line_ = 0;
+  std::vector<std::string> columns_;
+  std::set<std::string> names_;
+  Table table_;
+  Errors errors_;
+};
+
+}  // namespace
+
+Table read_table_text(const std::string& text, const std::string& name) {
+  return TableReader(name).read(text);
+}
+
+Table read_table(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    throw ConfigError(
+        Diagnostic{{file.string(), 0, 0}, "", "is a directory", "give a table of measured cases"});
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw ConfigError(Diagnostic{{file.string(), 0, 0}, "", "cannot be read", ""});
+  std::string text;
+  std::array<char, 1 << 16> part{};
+  while (in.read(part.data(), part.size()) || in.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > table_bytes_max)
+      throw ConfigError(Diagnostic{{file.string(), 0, 0}, "", "is larger than 64 MiB (table_bytes_max)", ""});
+  }
+  return read_table_text(text, file.string());
+}
+
+}  // namespace gpusim::validate
