@@ -126,6 +126,18 @@ bool same_order(const TensorType& a, const TensorType& b) {
   return true;
 }
 
+/// Whether an operand of an elementwise op is read in the very order in which the result is written: neither
+/// broadcast, nor permuted, nor a slice.
+bool along(const TensorType& operand, const TensorType& out) {
+  const int more = out.shape.rank() - operand.shape.rank();
+  for (int i = 0; i < out.shape.rank(); ++i) {
+    if (out.shape[i] == 1) continue;
+    if (i < more || operand.shape[i - more] != out.shape[i] || operand.strides[i - more] != out.strides[i])
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Pointwise pointwise_work(const OpView& op, double lane_cycles) {
@@ -134,18 +146,25 @@ Pointwise pointwise_work(const OpView& op, double lane_cycles) {
   work.elements = elements(out);
   work.lane_cycles = lane_cycles;
   for (const TensorType* made : op.outputs) work.written += dense_bytes(*made);
+  bool strided = !is_dense(out);
+  bool cast = false;
+  bool widened = false;
   for (const TensorType* input : op.inputs) {
     if (input == nullptr) continue;
     work.read += stored_bytes(*input);
-    if (input->shape == out.shape && !(input->strides == out.strides) && !is_dense(*input) &&
-        elements(*input) > 1)
-      work.access = Pointwise::Access::Strided;
-    else if (input->shape == out.shape && !same_order(*input, out))
-      work.access = Pointwise::Access::Strided;
-    else if (work.access == Pointwise::Access::Vectorized &&
-             (!(input->shape == out.shape) || input->element != out.element))
-      work.access = Pointwise::Access::Unrolled;
+    if (elements(*input) == 1) continue;
+    strided = strided || !along(*input, out);
+    // Truth values are read and written by the functions themselves; other formats are converted on the way.
+    if (input->element == out.element || input->element == ElementType::Bool ||
+        out.element == ElementType::Bool)
+      continue;
+    cast = true;
+    widened = widened || size_of(input->element) < size_of(out.element);
   }
+  if (strided)
+    work.access = cast ? Pointwise::Access::StridedCast : Pointwise::Access::Strided;
+  else if (widened)
+    work.access = Pointwise::Access::Unrolled;
   return work;
 }
 
@@ -163,9 +182,9 @@ KernelWork copy_work(const TensorType& from, const TensorType& to) {
   if (!straight && inner_from != inner_to && inner_from >= 0 && inner_to >= 0 && from.element == to.element)
     return TransposedCopy{.elements = work.elements,
                           .element_bytes = static_cast<std::int32_t>(size_of(to.element))};
-  if (!straight || !is_dense(from))
-    work.access = Pointwise::Access::Strided;
-  else if (from.element != to.element)
+  if (!straight || !is_dense(from) || !is_dense(to))
+    work.access = from.element != to.element ? Pointwise::Access::StridedCast : Pointwise::Access::Strided;
+  else if (size_of(from.element) < size_of(to.element))
     work.access = Pointwise::Access::Unrolled;
   return work;
 }

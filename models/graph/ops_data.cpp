@@ -118,9 +118,14 @@ std::vector<MadeTensor> infer_index_put(const OpView& op) {
 }
 std::vector<EagerCall> eager_index_put(const OpView& op, const GpuSpec&) {
   const std::int64_t inner = op.in(2).shape.empty() ? 1 : op.in(2).shape.back();
-  return {{.host_op = "index_put_",
-           .work = {Scatter{.rows = std::max<std::int64_t>(elements(op.in(2)) / inner, 1),
-                            .row_bytes = Bytes(inner * size_of(op.in().element))}}}};
+  std::vector<EagerCall> calls;
+  // Python drops leading dimensions of size 1 from the values.
+  if (op.in(2).shape.rank() > 1 && op.in(2).shape[0] == 1) calls.push_back({.host_op = "view", .work = {}});
+  calls.push_back({.host_op = "index_put_",
+                   .work = {Scatter{.rows = std::max<std::int64_t>(elements(op.in(2)) / inner, 1),
+                                    .row_bytes = Bytes(inner * size_of(op.in().element)),
+                                    .dtype = kernel_dtype(op.in().element)}}});
+  return calls;
 }
 
 std::vector<MadeTensor> infer_index_add(const OpView& op) {
@@ -133,14 +138,16 @@ std::vector<MadeTensor> infer_index_add(const OpView& op) {
                      std::to_string(op.in(2).shape[at]) + " rows");
   return {{.type = op.in(), .view_of = 0}};
 }
-template <const char* Host>
+template <const char* Host, bool Add>
 std::vector<EagerCall> eager_scatter_rows(const OpView& op, const GpuSpec&) {
   const int at = dimension(op.attributes.integer("dim"), op.in(2).shape.rank());
   std::int64_t inner = 1;
   for (int i = at + 1; i < op.in(2).shape.rank(); ++i) inner *= op.in(2).shape[i];
   return {{.host_op = Host,
            .work = {Scatter{.rows = elements(op.in(2)) / inner,
-                            .row_bytes = Bytes(inner * size_of(op.in().element))}}}};
+                            .row_bytes = Bytes(inner * size_of(op.in().element)),
+                            .add = Add,
+                            .dtype = kernel_dtype(op.in().element)}}}};
 }
 std::vector<MadeTensor> infer_scatter(const OpView& op) {
   want_integers(op, 1);
@@ -200,10 +207,17 @@ std::vector<MadeTensor> infer_stack(const OpView& op) {
 template <bool Stack>
 std::vector<EagerCall> eager_join(const OpView& op, const GpuSpec&) {
   EagerCall call{.host_op = Stack ? "stack" : "cat", .work = {}};
-  // One kernel over all inputs, up to four dimensions (CAT_ARRAY_MAX_INPUT_DIMS); else a copy for each.
-  bool batched = op.out().shape.rank() <= 4;
-  for (std::size_t i = 0; i < op.inputs.size(); ++i)
-    batched = batched && is_contiguous(op.in(i)) && op.in(i).element == op.out().element;
+  // One kernel over all inputs of one dtype, up to four dimensions (CAT_ARRAY_MAX_INPUT_DIMS) and what 32
+  // bits can index, unless channels are innermost and something is permuted. Else a copy for each.
+  bool one_dtype = true;
+  bool contiguous = true;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    one_dtype = one_dtype && op.in(i).element == op.out().element;
+    contiguous = contiguous && is_contiguous(op.in(i));
+  }
+  const bool batched = op.out().shape.rank() <= 4 && one_dtype &&
+                       elements(op.out()) < (std::int64_t{1} << 31) &&
+                       (contiguous || is_contiguous(op.out()));
   if (batched) {
     call.work.push_back(Concatenation{.elements = elements(op.out()),
                                       .element_bytes = static_cast<std::int32_t>(size_of(op.out().element)),
@@ -255,12 +269,15 @@ std::vector<MadeTensor> infer_cumsum(const OpView& op) {
 }
 std::vector<EagerCall> eager_cumsum(const OpView& op, const GpuSpec&) {
   const int at = dimension(op.attributes.integer("dim"), op.in().shape.rank());
-  return {{.host_op = "cumsum",
-           .work = {RowReduction{.kind = RowReduction::Kind::Softmax,
-                                 .rows = elements(op.in()) / op.in().shape[at],
-                                 .columns = op.in().shape[at],
-                                 .input = kernel_dtype(op.in().element),
-                                 .output = kernel_dtype(op.out().element)}}}};
+  EagerCall call{.host_op = "cumsum", .work = {}};
+  // A single row is scanned by all SMs, which takes a kernel that sets up what they tell each other.
+  if (elements(op.in()) == op.in().shape[at]) call.work.push_back(TinyKernel{});
+  call.work.push_back(RowReduction{.kind = RowReduction::Kind::Softmax,
+                                   .rows = elements(op.in()) / op.in().shape[at],
+                                   .columns = op.in().shape[at],
+                                   .input = kernel_dtype(op.in().element),
+                                   .output = kernel_dtype(op.out().element)});
+  return {call};
 }
 std::vector<MadeTensor> infer_bincount(const OpView& op) {
   want_integers(op, 0);
@@ -288,12 +305,16 @@ std::vector<EagerCall> eager_nonzero(const OpView& op, const GpuSpec&) {
   const std::int64_t found = op.attributes.integer("count");
   const std::int64_t index = size_of(ElementType::Int64);
   EagerCall call{.host_op = "nonzero", .work = {}};
-  // The places are counted, the count goes to the host, then they are written down as flat indices (a kernel
-  // that prepares the scan, and the scan), which become one index per dimension.
-  call.work.push_back(FullReduction{.elements = all, .input = kernel_dtype(op.in().element)});
+  if (!is_contiguous(op.in()))
+    call.work.push_back(copy_work(op.in(), contiguous_tensor(op.in().element, op.in().shape)));
+  // The places are counted (over more than a tile of 4096 in two kernels), the count goes to the host, then
+  // they are written down as flat indices (a kernel that prepares the scan, and the scan), which become one
+  // index per dimension.
+  if (all > 4096) call.work.push_back(Pointwise{.elements = all, .read = dense_bytes(op.in())});
+  call.work.push_back(TinyKernel{});
   call.work.push_back(
       Memcpy{.bytes = Bytes(size_of(ElementType::Int32)), .direction = Memcpy::Direction::DeviceToHost});
-  call.work.push_back(fill_work(contiguous_tensor(ElementType::Int32, Dims{1})));
+  call.work.push_back(TinyKernel{});
   call.work.push_back(
       Pointwise{.elements = all, .read = dense_bytes(op.in()), .written = Bytes(found * index)});
   if (op.in().shape.rank() > 1)
@@ -430,7 +451,7 @@ std::vector<OpKind> data_ops() {
        .inputs = {{"x"}, {"index"}, {"source"}},
        .attributes = rows,
        .infer = infer_index_add,
-       .eager = eager_scatter_rows<index_add_name>});
+       .eager = eager_scatter_rows<index_add_name, true>});
   add({.name = "index_copy_",
        .help = "Copies rows to chosen places",
        .fusion = FusionClass::Scatter,
@@ -438,7 +459,7 @@ std::vector<OpKind> data_ops() {
        .inputs = {{"x"}, {"index"}, {"source"}},
        .attributes = rows,
        .infer = infer_index_add,
-       .eager = eager_scatter_rows<index_copy_name>});
+       .eager = eager_scatter_rows<index_copy_name, false>});
   add({.name = "scatter_",
        .help = "Writes one element for each element of the index",
        .fusion = FusionClass::Scatter,
@@ -446,7 +467,7 @@ std::vector<OpKind> data_ops() {
        .inputs = {{"x"}, {"index"}, {"source"}},
        .attributes = {{"dim", Integer, std::int64_t{-1}}},
        .infer = infer_scatter,
-       .eager = eager_scatter_rows<scatter_name>});
+       .eager = eager_scatter_rows<scatter_name, false>});
   const std::vector<OpInput> tensors{{"tensors", InputNeed::Many}};
   add({.name = "cat",
        .help = "Joins tensors along a dimension",

@@ -180,10 +180,16 @@ std::vector<MadeTensor> infer_masked_fill(const OpView& op) {
   return {made(op, broadcast(op.in().shape, op.in(1).shape), op.in().element)};
 }
 std::vector<EagerCall> eager_masked_fill(const OpView& op, const GpuSpec& gpu) {
-  // A copy of the tensor, then the places of the mask overwritten in it.
-  const KernelWork copied = copy_work(op.in(), op.out());
-  return {
-      {.host_op = "masked_fill", .work = {copied, pointwise_work(op, lane_cycles(AluFunction::Add, gpu))}}};
+  // A copy of the tensor, which the driver makes where nothing changes, then the places of the mask are
+  // overwritten in it.
+  const KernelWork copied = is_dense(op.in()) && op.in().strides == op.out().strides
+                                ? KernelWork(Memcpy{.bytes = dense_bytes(op.out())})
+                                : copy_work(op.in(), op.out());
+  const TensorType* operands[]{&op.out(), &op.in(1)};
+  const TensorType* result[]{&op.out()};
+  return {{.host_op = "masked_fill",
+           .work = {copied,
+                    pointwise_work({operands, op.attributes, result}, lane_cycles(AluFunction::Add, gpu))}}};
 }
 
 std::vector<MadeTensor> infer_addcmul(const OpView& op) {
@@ -229,7 +235,7 @@ std::vector<MadeTensor> infer_clone(const OpView& op) {
 }
 std::vector<EagerCall> eager_clone(const OpView& op, const GpuSpec&) {
   // Equal layouts are copied by the driver, as a memcpy within the device.
-  if (op.in().strides == op.out().strides)
+  if (is_dense(op.in()) && op.in().strides == op.out().strides)
     return {{.host_op = "clone", .work = {Memcpy{.bytes = dense_bytes(op.out())}}}};
   return {{.host_op = "clone", .work = {copy_work(op.in(), op.out())}}};
 }

@@ -366,29 +366,20 @@ Flops flops_attention(const OpView& op) {
   // Two products over all scores, causal or not, as torch counts.
   return Flops(doubled({q[0], q[1], q[2], v[2], q[3]}) + doubled({q[0], q[1], q[2], v[2], v[3]}));
 }
-std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec& gpu) {
+std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec&) {
   const Dims& q = op.in().shape;
   const Dims& k = op.in(1).shape;
   EagerCall call{.host_op = op.has(3) ? "sdpa_mask" : "sdpa", .work = {}};
-  if (op.has(3) && op.in(3).element == ElementType::Bool) {
-    // The mask becomes 0 and -inf: two numbers made into tensors, and a where.
-    const TensorType number{.element = op.in().element, .shape = {}, .strides = {}};
-    call.work.push_back(fill_work(number));
-    call.work.push_back(fill_work(number));
-    const TensorType mask = contiguous_tensor(op.in().element, op.in(3).shape);
-    const TensorType* operands[]{&op.in(3)};
-    const TensorType* result[]{&mask};
-    Pointwise where = pointwise_work({operands, op.attributes, result}, lane_cycles(AluFunction::Add, gpu));
-    where.access = Pointwise::Access::Strided;
-    call.work.push_back(where);
-  }
+  // A mask of truth values becomes one of 0 and -inf first.
+  const bool masked = op.has(3) && op.in(3).element == ElementType::Bool;
   if (q[2] == 1)
     call.work.push_back(AttentionDecode{.batch = q[0],
                                         .heads = q[1],
                                         .kv_heads = k[1],
                                         .kv_length = k[2],
                                         .head_dim = q[3],
-                                        .dtype = dtype_of(op.in())});
+                                        .dtype = dtype_of(op.in()),
+                                        .masked = masked});
   else
     call.work.push_back(Attention{.batch = q[0],
                                   .heads = q[1],
@@ -397,7 +388,8 @@ std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec& gpu) {
                                   .kv_length = k[2],
                                   .head_dim = q[3],
                                   .causal = op.attributes.flag("is_causal"),
-                                  .dtype = dtype_of(op.in())});
+                                  .dtype = dtype_of(op.in()),
+                                  .masked = masked});
   return {call};
 }
 

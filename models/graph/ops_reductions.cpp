@@ -204,7 +204,8 @@ std::vector<EagerCall> eager_group_norm(const OpView& op, const GpuSpec&) {
                               .channels = op.in().shape[1],
                               .spatial = spatial(op.in()),
                               .groups = op.attributes.integer("groups"),
-                              .dtype = kernel_dtype(op.in().element)}}}};
+                              .dtype = kernel_dtype(op.in().element),
+                              .channels_last = is_channels_last(op.in())}}}};
 }
 
 // --- Pooling.
@@ -248,7 +249,8 @@ std::vector<EagerCall> eager_pool(const OpView& op, const GpuSpec&) {
            .work = {Pooling{.outputs = elements(op.out()),
                             .inputs = elements(op.in()),
                             .window = window * window,
-                            .dtype = kernel_dtype(op.in().element)}}}};
+                            .dtype = kernel_dtype(op.in().element),
+                            .channels_last = is_channels_last(op.in())}}}};
 }
 std::vector<EagerCall> eager_adaptive_pool(const OpView& op, const GpuSpec&) {
   // To one pixel it is the mean over height and width.
@@ -270,7 +272,8 @@ std::vector<EagerCall> eager_adaptive_pool(const OpView& op, const GpuSpec&) {
            .work = {Pooling{.outputs = elements(op.out()),
                             .inputs = elements(op.in()),
                             .window = std::max<std::int64_t>(elements(op.in()) / elements(op.out()), 1),
-                            .dtype = kernel_dtype(op.in().element)}}}};
+                            .dtype = kernel_dtype(op.in().element),
+                            .channels_last = is_channels_last(op.in())}}}};
 }
 
 // --- Losses.
