@@ -222,19 +222,29 @@ Table read_table_text(const std::string& text, const std::string& name) {
   return TableReader(name).read(text);
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& file, std::string what, std::string hint) {
+  Diagnostic diagnostic;
+  diagnostic.where.file = file.string();
+  diagnostic.what = std::move(what);
+  diagnostic.hint = std::move(hint);
+  throw ConfigError(std::move(diagnostic));
+}
+
+}  // namespace
+
 Table read_table(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
-    throw ConfigError(
-        Diagnostic{{file.string(), 0, 0}, "", "is a directory", "give a table of measured cases"});
+    refuse(file, "is a directory", "give a table of measured cases");
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw ConfigError(Diagnostic{{file.string(), 0, 0}, "", "cannot be read", ""});
+  if (!in) refuse(file, "cannot be read", "");
   std::string text;
   std::array<char, 1 << 16> part{};
   while (in.read(part.data(), part.size()) || in.gcount() > 0) {
     text.append(part.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > table_bytes_max)
-      throw ConfigError(Diagnostic{{file.string(), 0, 0}, "", "is larger than 64 MiB (table_bytes_max)", ""});
+    if (text.size() > table_bytes_max) refuse(file, "is larger than 64 MiB (table_bytes_max)", "");
   }
   return read_table_text(text, file.string());
 }
