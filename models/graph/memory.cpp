@@ -4,18 +4,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "models/graph/caching_allocator.hpp"
 #include "models/graph/catalogue.hpp"
 
 namespace gpusim {
-namespace {
-
-Bytes rounded(Bytes bytes) {
-  const std::int64_t units = (bytes.value() + allocation_granularity - 1) / allocation_granularity;
-  return Bytes(units * allocation_granularity);
-}
-
-}  // namespace
-
 MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
   MemoryUse use;
   // When each storage is made, and after which op it is given back.
@@ -30,30 +22,37 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
   }
   bool has_product = false;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    has_product = has_product || graph.ops[i].kind->fusion == FusionClass::Product;
+    has_product = has_product || graph.ops[i].kind->name == "linear" || graph.ops[i].kind->name == "matmul" ||
+                  graph.ops[i].kind->name == "addmm";
     for (const TensorIndex t : graph.ops[i].inputs)
       if (t != graph_none)
         last[graph.tensors[t].storage] = std::max(last[graph.tensors[t].storage], static_cast<OpIndex>(i));
   }
   for (const TensorIndex t : graph.outputs)
     last[graph.tensors[t].storage] = static_cast<OpIndex>(graph.ops.size());
-  // A storage that views or writes of parameters touch is there anyway.
+  CachingAllocator allocator;
+  const auto take = [&](Bytes bytes, Bytes& counted) {
+    const Bytes before = allocator.in_use();
+    const CachingAllocator::Block block = allocator.allocate(bytes);
+    counted += allocator.in_use() - before;
+    return block;
+  };
   std::vector<std::vector<StorageIndex>> born(graph.ops.size());
   std::vector<std::vector<StorageIndex>> freed(graph.ops.size() + 1);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
-    const Bytes bytes = rounded(graph.storages[s].bytes);
+    const Bytes bytes = graph.storages[s].bytes;
     switch (graph.storages[s].role) {
       case Role::Parameter:
-        use.parameters += bytes;
+        take(bytes, use.parameters);
         continue;
       case Role::Buffer:
-        use.buffers += bytes;
+        take(bytes, use.buffers);
         continue;
       case Role::State:
-        use.states += bytes;
+        take(bytes, use.states);
         continue;
       case Role::Input:
-        use.inputs += bytes;
+        take(bytes, use.inputs);
         continue;
       case Role::Activation:
       case Role::Gradient:
@@ -63,11 +62,11 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
     born[made[s]].push_back(static_cast<StorageIndex>(s));
     freed[std::min<std::size_t>(last[s], graph.ops.size())].push_back(static_cast<StorageIndex>(s));
   }
-  if (has_product) use.workspace = product_workspace;
-  const Bytes resident = use.parameters + use.buffers + use.states + use.inputs + use.workspace;
+  if (has_product) take(product_workspace, use.workspace);
+  const Bytes resident = allocator.in_use();
   use.peak = resident;
   std::vector<Bytes> workspace(graph.ops.size(), Bytes(0));
-  Bytes alive{0};
+  std::vector<CachingAllocator::Block> block_of(graph.storages.size());
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
     if (op.like == i) {
@@ -77,14 +76,18 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
     } else {
       workspace[i] = workspace[op.like];
     }
-    for (const StorageIndex s : born[i]) alive += rounded(graph.storages[s].bytes);
-    if (resident + alive + workspace[i] > use.peak) {
-      use.peak = resident + alive + workspace[i];
-      use.activations = alive + workspace[i];
+    for (const StorageIndex s : born[i]) block_of[s] = allocator.allocate(graph.storages[s].bytes);
+    const bool extra = workspace[i] > Bytes(0);
+    const CachingAllocator::Block temporary = extra ? allocator.allocate(workspace[i]) : 0;
+    if (allocator.in_use() > use.peak) {
+      use.peak = allocator.in_use();
+      use.activations = use.peak - resident;
       use.peak_op = static_cast<OpIndex>(i);
     }
-    for (const StorageIndex s : freed[i]) alive -= rounded(graph.storages[s].bytes);
+    if (extra) allocator.free(temporary);
+    for (const StorageIndex s : freed[i]) allocator.free(block_of[s]);
   }
+  use.reserved = allocator.reserved();
   return use;
 }
 
