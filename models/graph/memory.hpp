@@ -9,8 +9,8 @@
 
 namespace gpusim {
 
-/// Room that cuBLAS takes once per stream on Hopper (32 MiB and a little), and cuBLASLt's flags beside it.
-inline constexpr Bytes product_workspace{33 << 20};
+/// Room that cuBLAS takes once per stream on Hopper (32 MiB).
+inline constexpr Bytes product_workspace{32 << 20};
 
 struct MemoryUse {
   Bytes parameters{0};
