@@ -68,6 +68,7 @@ struct Pointwise {
   Bytes written{0};
   double lane_cycles = 0;  ///< Per element; sum of lane_cycles(AluFunction) of the functions in it.
   Access access = Access::Vectorized;
+  std::int32_t divisions = 0;  ///< Exact divisions per element, as in eager div, sigmoid and silu.
 };
 
 /// A copy that transposes: read along one axis, written along another, as `x.t().contiguous()`.

@@ -76,6 +76,8 @@ GpuOps price(const Pricing& p, const Pointwise& work) {
       s.memory_share = c.unrolled_share;
       break;
   }
+  s.start += work.divisions * c.division_start;
+  s.places += work.divisions * c.division;
   return {kernel("elementwise", stream(p, s))};
 }
 

@@ -124,6 +124,12 @@ std::vector<SpecProblem> problems(const GpuSpec& gpu) {
   if (gpu.copy.latency < Picoseconds{0}) found.push_back({"copy.latency", "must not be negative"});
   for (const SpecProblem& problem : problems(gpu.launch))
     found.push_back({"launch." + problem.path, problem.what});
+  if (gpu.power) {
+    if (!(gpu.power->limit > gpu.power->idle) || gpu.power->idle < Watts(0))
+      found.push_back({"power.limit", "must be above power.idle, and neither negative"});
+    if (gpu.power->flop < JoulesPerFlop(0)) found.push_back({"power.flop", "must not be negative"});
+    if (gpu.power->byte < JoulesPerByte(0)) found.push_back({"power.byte", "must not be negative"});
+  }
   if (gpu.calibration)
     for (const SpecProblem& problem : problems(*gpu.calibration))
       found.push_back({"calibration." + problem.path, problem.what});

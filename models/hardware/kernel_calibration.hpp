@@ -52,6 +52,8 @@ struct PointwiseCalibration {
   double memory_share = 0;        ///< Of the memory's bandwidth.
   double sharpness = 0;           ///< Exponent of the soft maximum of its limits.
   double alu = 0;                 ///< Eager arithmetic relative to AluCalibration.
+  double division_start = 0;      ///< s more with an exact division (sigmoid, silu, div),
+  double division = 0;            ///< and lane-cycles per element more.
   double unrolled_start = 0;      ///< s, a cast to a wider format,
   double unrolled = 0;            ///< and its lane-cycles per element,
   double unrolled_share = 0;      ///< and what it gets of the memory's bandwidth.

@@ -27,7 +27,8 @@ const std::vector<FamilyFit>& family_fits() {
   static const std::vector<FamilyFit> fits = {
       {"elementwise",
        {"pointwise.start", "pointwise.chain", "pointwise.memory_share", "pointwise.alu",
-        "memory.l2_bytes_per_cycle", "memory.latency", "memory.latency_bytes", "memory.block_start"}},
+        "pointwise.division_start", "pointwise.division", "memory.l2_bytes_per_cycle", "memory.latency",
+        "memory.latency_bytes", "memory.block_start"}},
       {"unrolled", {"pointwise.unrolled_start", "pointwise.unrolled", "pointwise.unrolled_share"}},
       {"strided", {"pointwise.strided_start", "pointwise.strided", "pointwise.strided_wide_start"}},
       {"norm",
@@ -102,7 +103,7 @@ using CaseList = std::vector<const KernelCase*>;
 constexpr double prior_weight = 0.02;
 /// Parameters stay within this factor of where the search begins.
 constexpr double widest_factor = 8;
-constexpr int evaluations_most = 3000;
+constexpr int evaluations_most = 6000;
 
 /// A square near zero, a line farther out: one odd case must not bend the fit.
 double robust(double log_error) {
@@ -164,12 +165,13 @@ GpuSpec fit_family(const GpuSpec& base, const CaseList& cases, const std::vector
     nlopt_set_lower_bounds(optimizer.get(), lower.data());
     nlopt_set_upper_bounds(optimizer.get(), upper.data());
     nlopt_set_initial_step1(optimizer.get(), 0.2);
-    nlopt_set_ftol_rel(optimizer.get(), 1e-6);
+    nlopt_set_ftol_rel(optimizer.get(), 1e-10);
+    nlopt_set_xtol_rel(optimizer.get(), 1e-5);
     nlopt_set_maxeval(optimizer.get(), evaluations_most);
     std::vector<double> x = search.start;
     double loss = HUGE_VAL;
     // Whatever ends a search, x is the best point it has seen. A second one from there gets out of corners.
-    for (int round = 0; round < 2; ++round) nlopt_optimize(optimizer.get(), x.data(), &loss);
+    for (int round = 0; round < 4; ++round) nlopt_optimize(optimizer.get(), x.data(), &loss);
     if (loss < best_loss) {
       best_loss = loss;
       search.set(x);
@@ -302,7 +304,7 @@ FitResult fit(const GpuSpec& base, const KernelTable& table, const FitOptions& o
         for (std::size_t i = 0; i < cases.size(); ++i)
           if (folds[i] != fold) rest.push_back(cases[i]);
         if (rest.size() == cases.size() || rest.empty()) continue;
-        const GpuSpec without = fit_family(before, rest, family.parameters, options.starts + 1, true, random);
+        const GpuSpec without = fit_family(before, rest, family.parameters, 2 * options.starts, true, random);
         for (std::size_t i = 0; i < cases.size(); ++i)
           if (folds[i] == fold && !undetermined(*cases[i], rest, result.gpu, family.parameters))
             one.cases[i].held_out_us = predict_us(*cases[i], without);

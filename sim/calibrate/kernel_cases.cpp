@@ -267,7 +267,13 @@ bool elementwise(KernelCase& c, const Name& name) {
                met = reuse(rotated(c, r))](const GpuSpec& gpu) {
       CacheState cache = state(met, gpu);
       if (in_place) cache.cold_writes = cache.cold_reads;
-      return std::vector<CachedWork>{{pointwise(n, r.in, written, f ? lane_cycles(*f, gpu) : 0), cache}};
+      Pointwise work;
+      work.elements = n;
+      work.read = bytes(r.in);
+      work.written = bytes(written);
+      work.lane_cycles = f ? lane_cycles(*f, gpu) : 0;
+      work.divisions = f == AluFunction::Silu || f == AluFunction::Sigmoid ? 1 : 0;
+      return std::vector<CachedWork>{{work, cache}};
     };
     return true;
   }
