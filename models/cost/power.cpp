@@ -6,8 +6,8 @@ namespace gpusim {
 double clock_slowdown(const GpuSpec& gpu, const StepWork& step) {
   constexpr double most = 4;
   if (!gpu.power || step.compute <= Picoseconds{0}) return 1;
-  const double energy =
-      step.flops.value() * gpu.power->flop.value() + static_cast<double>(step.bytes.value()) * gpu.power->byte.value();
+  const double energy = step.flops.value() * gpu.power->flop.value() +
+                        static_cast<double>(step.bytes.value()) * gpu.power->byte.value();
   const double allowed = gpu.power->limit.value() - gpu.power->idle.value();
   const auto within = [&](double s) {
     return energy / (s * s) <= allowed * (seconds(step.other) + s * seconds(step.compute));

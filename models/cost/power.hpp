@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much slower a device computes when it may not draw more power.
 //
-// Kernels are measured in short bursts. In a step that repeats for seconds, an H200 at its limit of 700 W lowers its
-// clock: measured 1365 MHz in a stack of large products, 1620 MHz in a Llama prefill, 1980 MHz in everything that waits
-// for memory (validation/h200/steps-networks.csv, sm_mhz).
+// Kernels are measured in short bursts. In a step that repeats for seconds, an H200 at its limit of 700 W
+// lowers its clock: measured 1365 MHz in a stack of large products, 1620 MHz in a Llama prefill, 1980 MHz in
+// everything that waits for memory (validation/h200/steps-networks.csv, sm_mhz).
 #pragma once
 
 #include "models/hardware/gpu_spec.hpp"
@@ -23,8 +23,8 @@ struct StepWork {
 ///
 ///   idle + (flops * per_flop + bytes * per_byte) / s^2 / (other + s * compute) <= limit
 ///
-/// Energy falls with the square of the clock, for the voltage falls with it. At most 4; 1 for a step without work or a
-/// device without a limit.
+/// Energy falls with the square of the clock, for the voltage falls with it. At most 4; 1 for a step without
+/// work or a device without a limit.
 double clock_slowdown(const GpuSpec& gpu, const StepWork& step);
 
 }  // namespace gpusim

@@ -75,12 +75,13 @@ struct CopySpec {
   bool operator==(const CopySpec&) const = default;
 };
 
-/// What slows a device down that works hard for long: it lowers its clock until its power is within the limit.
+/// What slows a device down that works hard for long: it lowers its clock until its power is within the
+/// limit.
 struct PowerSpec {
   Watts limit{0};
-  Watts idle{0};           ///< Drawn whatever it does.
-  JoulesPerFlop flop{0};   ///< Of products on tensor cores, at the clock at which kernels were measured.
-  JoulesPerByte byte{0};   ///< Of memory traffic.
+  Watts idle{0};          ///< Drawn whatever it does.
+  JoulesPerFlop flop{0};  ///< Of products on tensor cores, at the clock at which kernels were measured.
+  JoulesPerByte byte{0};  ///< Of memory traffic.
   bool operator==(const PowerSpec&) const = default;
 };
 
@@ -98,7 +99,7 @@ struct GpuSpec {
   HostLinkSpec host_link;
   CopySpec copy;
   LaunchSpec launch;
-  std::optional<PowerSpec> power;  ///< Absent: the clock never falls.
+  std::optional<PowerSpec> power;                ///< Absent: the clock never falls.
   std::optional<KernelCalibration> calibration;  ///< Absent: kernels cannot be priced (models/cost).
 
   bool operator==(const GpuSpec&) const = default;

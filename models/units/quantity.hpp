@@ -50,6 +50,9 @@ using Flops = Quantity<struct FlopsTag, double>;  ///< A number of floating-poin
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
 using Hertz = Quantity<struct HertzTag, double>;
+using Watts = Quantity<struct WattsTag, double>;
+using JoulesPerFlop = Quantity<struct JoulesPerFlopTag, double>;
+using JoulesPerByte = Quantity<struct JoulesPerByteTag, double>;
 using Ratio = Quantity<struct RatioTag, double>;  ///< A share or a tolerance; "5 %" is 0.05.
 
 /// Nearest picosecond to `seconds`; the only place where floating-point time becomes simulated time.

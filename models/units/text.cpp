@@ -73,6 +73,9 @@ constexpr auto work_rate_units = std::to_array<Unit>({{"FLOP/s", 0},
                                                       {"POP/s", 15}});
 constexpr auto frequency_units =
     std::to_array<Unit>({{"Hz", 0}, {"kHz", 3}, {"MHz", 6}, {"GHz", 9}, {"THz", 12}});
+constexpr auto power_units = std::to_array<Unit>({{"mW", -3}, {"W", 0}, {"kW", 3}});
+constexpr auto flop_energy_units = std::to_array<Unit>({{"pJ/FLOP", -12}});
+constexpr auto byte_energy_units = std::to_array<Unit>({{"pJ/B", -12}});
 constexpr auto ratio_units = std::to_array<Unit>({{"%", -2}});
 
 /// What a text should be, as messages say it.
@@ -98,11 +101,16 @@ constexpr Dimension work_rate{
     work_rate_units};
 constexpr Dimension frequency{"a frequency", "write a frequency such as '1.98 GHz' (Hz, kHz, MHz, GHz, THz)",
                               frequency_units};
+constexpr Dimension power{"a power", "write a power such as '700 W' (mW, W, kW)", power_units};
+constexpr Dimension flop_energy{"an energy per FLOP", "write an energy such as '1.3 pJ/FLOP'",
+                                flop_energy_units};
+constexpr Dimension byte_energy{"an energy per byte", "write an energy such as '80 pJ/B'", byte_energy_units};
 constexpr Dimension ratio{"a ratio", "write a ratio such as '5 %' or '0.05'", ratio_units, true};
 constexpr Dimension integer{"a whole number", "write a whole number such as '12', without a unit", {}, true};
 constexpr Dimension number{"a number", "write a number such as '0.5', without a unit", {}, true};
 
-constexpr std::array dimensions{&duration, &size, &rate, &work, &work_rate, &frequency, &ratio};
+constexpr std::array dimensions{&duration,  &size,  &rate,        &work,        &work_rate,
+                                &frequency, &power, &flop_energy, &byte_energy, &ratio};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -417,6 +425,18 @@ Parsed<Hertz> parse_quantity(std::string_view text) {
   return parse_real<Hertz>(text, frequency);
 }
 template <>
+Parsed<Watts> parse_quantity(std::string_view text) {
+  return parse_real<Watts>(text, power);
+}
+template <>
+Parsed<JoulesPerFlop> parse_quantity(std::string_view text) {
+  return parse_real<JoulesPerFlop>(text, flop_energy);
+}
+template <>
+Parsed<JoulesPerByte> parse_quantity(std::string_view text) {
+  return parse_real<JoulesPerByte>(text, byte_energy);
+}
+template <>
 Parsed<Ratio> parse_quantity(std::string_view text) {
   return parse_real<Ratio>(text, ratio);
 }
@@ -469,6 +489,15 @@ std::string format_quantity(Hertz value) {
   return in_si(value.value(), "Hz");
 }
 
+std::string format_quantity(Watts value) {
+  return format_quantity(value.value()) + " W";
+}
+std::string format_quantity(JoulesPerFlop value) {
+  return format_quantity(value.value() * 1e12) + " pJ/FLOP";
+}
+std::string format_quantity(JoulesPerByte value) {
+  return format_quantity(value.value() * 1e12) + " pJ/B";
+}
 std::string format_quantity(Ratio value) {
   constexpr std::array<std::string_view, 1> none{""};
   return with_prefix(value.value() * 100, "%", none, 4, false);

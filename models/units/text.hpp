@@ -42,9 +42,9 @@ class Parsed {
 
 /// Reads a whole text as a quantity. Q is Picoseconds (ps ns us µs ms s), Bytes (B kB MB GB TB KiB MiB GiB
 /// TiB), BytesPerSecond (B/s ... PB/s, KiB/s ... TiB/s, bit/s ... Tbit/s), Flops (FLOP ... PFLOP),
-/// FlopsPerSecond (FLOP/s ... PFLOP/s, OP/s ... POP/s), Hertz (Hz ... THz), Ratio (a bare number or %),
-/// std::int64_t or double (no unit). Fractions of a picosecond or a byte round to the nearest; of a bare
-/// integer they are refused.
+/// FlopsPerSecond (FLOP/s ... PFLOP/s, OP/s ... POP/s), Hertz (Hz ... THz), Watts (mW, W, kW), JoulesPerFlop
+/// (pJ/FLOP), JoulesPerByte (pJ/B), Ratio (a bare number or %), std::int64_t or double (no unit). Fractions
+/// of a picosecond or a byte round to the nearest; of a bare integer they are refused.
 template <class Q>
 Parsed<Q> parse_quantity(std::string_view text);
 template <>
@@ -59,6 +59,12 @@ template <>
 Parsed<FlopsPerSecond> parse_quantity(std::string_view text);
 template <>
 Parsed<Hertz> parse_quantity(std::string_view text);
+template <>
+Parsed<Watts> parse_quantity(std::string_view text);
+template <>
+Parsed<JoulesPerFlop> parse_quantity(std::string_view text);
+template <>
+Parsed<JoulesPerByte> parse_quantity(std::string_view text);
 template <>
 Parsed<Ratio> parse_quantity(std::string_view text);
 template <>
@@ -78,6 +84,9 @@ std::string format_quantity(BytesPerSecond rate);
 std::string format_quantity(Flops flops);
 std::string format_quantity(FlopsPerSecond rate);
 std::string format_quantity(Hertz frequency);
+std::string format_quantity(Watts power);
+std::string format_quantity(JoulesPerFlop energy);
+std::string format_quantity(JoulesPerByte energy);
 std::string format_quantity(Ratio ratio);  ///< As per cent: "5 %".
 std::string format_quantity(std::int64_t number);
 std::string format_quantity(double number);

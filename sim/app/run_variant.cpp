@@ -139,7 +139,7 @@ report::TraceComparison compare_with_trace(const Trace& trace, const Replay& rep
 EagerProgram network_program(const NetworkWorkload& workload, const Variant& variant) {
   try {
     return build_eager(build_graph(*workload.network, workload.sizes), *variant.hardware, *variant.host,
-                       HostOpMode::NoGrad);
+                       HostOpMode::NoGrad, variant.cuda_graph == CudaGraphMode::Full);
   } catch (const GraphError& error) {
     const bool placed = error.place().line != 0;
     throw ConfigError(Diagnostic{

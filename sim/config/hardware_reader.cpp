@@ -389,6 +389,17 @@ GpuSpec read_hardware(const Node& hardware, const SearchPath& search) {
   });
   fields.required_with("launch",
                        [&](const Node& launch) { gpu.launch = read_launch(resolve_launch(launch, search)); });
+  fields.optional_with("power", [&](const Node& power) {
+    if (power.is_null()) return;
+    gpu.power.emplace();
+    Fields parts(power);
+    parts.required("limit", gpu.power->limit, positive);
+    parts.required("idle", gpu.power->idle, non_negative);
+    parts.required("flop", gpu.power->flop, non_negative);
+    parts.required("byte", gpu.power->byte, non_negative);
+    parts.done();
+    if (!(gpu.power->limit > gpu.power->idle)) power.fail("the limit must be above what is drawn when idle");
+  });
   fields.optional_with("calibration", [&](const Node& calibration) {
     gpu.calibration = read_calibration(resolve_calibration(calibration, search));
   });

@@ -47,6 +47,9 @@ std::string_view noun() {
   if constexpr (std::is_same_v<T, Flops>) return "an amount of work";
   if constexpr (std::is_same_v<T, FlopsPerSecond>) return "a rate of work";
   if constexpr (std::is_same_v<T, Hertz>) return "a frequency";
+  if constexpr (std::is_same_v<T, Watts>) return "a power";
+  if constexpr (std::is_same_v<T, JoulesPerFlop>) return "an energy per FLOP";
+  if constexpr (std::is_same_v<T, JoulesPerByte>) return "an energy per byte";
   if constexpr (std::is_same_v<T, Ratio>) return "a ratio";
 }
 
@@ -226,6 +229,9 @@ template BytesPerSecond Node::as<BytesPerSecond>() const;
 template Flops Node::as<Flops>() const;
 template FlopsPerSecond Node::as<FlopsPerSecond>() const;
 template Hertz Node::as<Hertz>() const;
+template Watts Node::as<Watts>() const;
+template JoulesPerFlop Node::as<JoulesPerFlop>() const;
+template JoulesPerByte Node::as<JoulesPerByte>() const;
 template Ratio Node::as<Ratio>() const;
 
 Diagnostic Node::diagnostic(std::string what, std::string hint) const {

@@ -63,7 +63,8 @@ template <class T>
 concept Readable = std::same_as<T, std::string> || std::same_as<T, bool> || std::same_as<T, std::int64_t> ||
     std::same_as<T, double> || std::same_as<T, Picoseconds> || std::same_as<T, Bytes> ||
     std::same_as<T, BytesPerSecond> || std::same_as<T, Flops> || std::same_as<T, FlopsPerSecond> ||
-    std::same_as<T, Hertz> || std::same_as<T, Ratio>;
+    std::same_as<T, Hertz> || std::same_as<T, Watts> || std::same_as<T, JoulesPerFlop> ||
+    std::same_as<T, JoulesPerByte> || std::same_as<T, Ratio>;
 
 /// A value of the tree: a cheap handle, always valid, that keeps its tree alive. The tree itself never
 /// changes; deep_merge and with() make new trees that share the unchanged parts.

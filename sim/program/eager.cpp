@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/program/eager.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
 
+#include "models/cost/power.hpp"
 #include "models/graph/catalogue.hpp"
+#include "models/units/text.hpp"
 
 namespace gpusim {
 namespace {
@@ -42,8 +47,8 @@ class Touched {
 
 class EagerBuilder {
  public:
-  EagerBuilder(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode)
-      : graph_(graph), gpu_(gpu), host_(host), mode_(mode), launch_(gpu.launch) {}
+  EagerBuilder(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode, bool captured)
+      : graph_(graph), gpu_(gpu), host_(host), mode_(mode), launch_(gpu.launch), captured_(captured) {}
 
   EagerProgram build() {
     result_.built.machine = build_machine(gpu_);
@@ -57,6 +62,7 @@ class EagerBuilder {
     for (const Op& op : graph_.ops) touch(op, touched);
     add_work(step_time(), "step");
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) add(graph_.ops[i], touched);
+    slow_down();
     result_.memory = eager_memory(graph_, gpu_);
     if (launch_.transferred)
       result_.built.notes.push_back("launch parameters of " + gpu_.name +
@@ -201,7 +207,35 @@ class EagerBuilder {
         break;
     }
     gpu_op.gap_class = static_cast<engine::GapClass>(gap_class(kind, gpu_op.duration, programmatic));
+    compute_bound_.push_back(estimate.cost.limit == KernelLimit::Compute &&
+                             estimate.kind == GpuOpKind::Kernel);
     return {result_.built.program.add(gpu_op, info), call};
+  }
+
+  /// Lowers the clock of a step that would draw more than the device may.
+  void slow_down() {
+    engine::Program& program = result_.built.program;
+    StepWork step;
+    Picoseconds host{0};
+    for (const Instruction& instruction : program.threads.front().instructions) {
+      host += instruction.duration;
+      if (instruction.call != Call::Launch) continue;
+      const engine::GpuOp& op = program.ops[instruction.object];
+      const engine::OpInfo& info = program.info[instruction.object];
+      (compute_bound_[instruction.object] ? step.compute : step.other) += op.duration;
+      step.flops += Flops(info.flops);
+      step.bytes += Bytes(info.bytes);
+    }
+    if (!captured_ && host > step.compute + step.other) step.other = host - step.compute;
+    const double slowdown = clock_slowdown(gpu_, step);
+    if (slowdown <= 1) return;
+    for (std::size_t i = 0; i < program.ops.size(); ++i)
+      if (compute_bound_[i])
+        program.ops[i].duration =
+            Picoseconds(std::llround(static_cast<double>(program.ops[i].duration.count()) * slowdown));
+    result_.built.notes.push_back(
+        fmt::format("at the power limit of {}: products take {:.0f} % longer than in short bursts",
+                    format_quantity(gpu_.power->limit), 100 * (slowdown - 1)));
   }
 
   void add_work(Picoseconds duration, std::string_view shown) {
@@ -222,6 +256,8 @@ class EagerBuilder {
   const HostSpec& host_;
   const HostOpMode mode_;
   const LaunchSpec& launch_;
+  const bool captured_;
+  std::vector<bool> compute_bound_;  ///< By op of the program.
   Picoseconds module_call_{0};
   EagerProgram result_;
   std::map<std::string, Index> names_;
@@ -232,8 +268,9 @@ class EagerBuilder {
 
 }  // namespace
 
-EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode) {
-  return EagerBuilder(graph, gpu, host, mode).build();
+EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
+                         bool captured) {
+  return EagerBuilder(graph, gpu, host, mode, captured).build();
 }
 
 }  // namespace gpusim

@@ -28,6 +28,11 @@ struct EagerProgram {
 /// one of its kind.
 ///
 /// Throws NoCalibrationError (models/cost), NoPeakError, NoHostOpError where the files cannot price an op.
-EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode);
+///
+/// A device with a power limit runs its products slower where the step, repeated, would draw more
+/// (models/cost/power.hpp). `captured`: the step will run as CUDA graphs, so that the host does not give the
+/// device time to cool.
+EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
+                         bool captured = false);
 
 }  // namespace gpusim
