@@ -101,7 +101,7 @@ constexpr Dimension work_rate{
     work_rate_units};
 constexpr Dimension frequency{"a frequency", "write a frequency such as '1.98 GHz' (Hz, kHz, MHz, GHz, THz)",
                               frequency_units};
-constexpr Dimension power{"a power", "write a power such as '700 W' (mW, W, kW)", power_units};
+constexpr Dimension electric_power{"a power", "write a power such as '700 W' (mW, W, kW)", power_units};
 constexpr Dimension flop_energy{"an energy per FLOP", "write an energy such as '1.3 pJ/FLOP'",
                                 flop_energy_units};
 constexpr Dimension byte_energy{"an energy per byte", "write an energy such as '80 pJ/B'", byte_energy_units};
@@ -426,7 +426,7 @@ Parsed<Hertz> parse_quantity(std::string_view text) {
 }
 template <>
 Parsed<Watts> parse_quantity(std::string_view text) {
-  return parse_real<Watts>(text, power);
+  return parse_real<Watts>(text, electric_power);
 }
 template <>
 Parsed<JoulesPerFlop> parse_quantity(std::string_view text) {
