@@ -109,8 +109,8 @@ constexpr Dimension ratio{"a ratio", "write a ratio such as '5 %' or '0.05'", ra
 constexpr Dimension integer{"a whole number", "write a whole number such as '12', without a unit", {}, true};
 constexpr Dimension number{"a number", "write a number such as '0.5', without a unit", {}, true};
 
-constexpr std::array dimensions{&duration,  &size,  &rate,        &work,        &work_rate,
-                                &frequency, &power, &flop_energy, &byte_energy, &ratio};
+constexpr std::array dimensions{&duration,  &size,           &rate,        &work,        &work_rate,
+                                &frequency, &electric_power, &flop_energy, &byte_energy, &ratio};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
