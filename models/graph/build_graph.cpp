@@ -497,9 +497,9 @@ class GraphBuilder : public Evaluator {
   }
 
   void execute(const Statement& statement) {
-    target_ = statement.targets.size() == 1 ? &statement.targets.front() : nullptr;
+    const Statement* const around = std::exchange(statement_, &statement);
     Value value = evaluate(statement.value);
-    target_ = nullptr;
+    statement_ = around;
     if (statement.targets.empty()) return;
     for (std::size_t i = 0; i < statement.targets.size(); ++i)
       if (globals_.count(statement.targets[i]) != 0)
@@ -666,9 +666,11 @@ class GraphBuilder : public Evaluator {
         tensor.name = renamed(tensor.name, new_mark);
         tensor.storage = moved(tensor.storage, begin.storages, by_storage);
         tensor.producer = moved(tensor.producer, begin.ops, by_op);
-        // The first round's names have been given new values by the second; the second's not yet.
-        tensor.named_until = moved(graph_.tensors[t - tensors].named_until, begin.ops,
-                                   by_op + static_cast<std::uint32_t>(ops));
+        // The first round's names have been given new values by the second, and so it goes on; the last
+        // round's keep theirs, as the second's do now.
+        tensor.named_until = r < rounds ? moved(graph_.tensors[t - tensors].named_until, begin.ops,
+                                                by_op + static_cast<std::uint32_t>(ops))
+                                        : moved(tensor.named_until, begin.ops, by_op);
         graph_.tensors.push_back(std::move(tensor));
       }
       for (std::size_t i = start.ops; i < end.ops; ++i) {
@@ -679,6 +681,9 @@ class GraphBuilder : public Evaluator {
         graph_.ops.push_back(std::move(op));
       }
     }
+    for (std::size_t t = start.tensors; t < end.tensors; ++t)
+      graph_.tensors[t].named_until =
+          moved(graph_.tensors[t - tensors].named_until, begin.ops, static_cast<std::uint32_t>(ops));
     const auto by = tensors * static_cast<std::uint32_t>(rounds);
     for (auto& [key, value] : frame_->variables)
       if (auto* tensor = std::get_if<TensorRef>(&value.is))
@@ -700,8 +705,7 @@ class GraphBuilder : public Evaluator {
   }
 
   Value call(const Expression& e) override {
-    // Names of what is called inside an argument are not those of the statement's target.
-    const std::string* const target = std::exchange(target_, nullptr);
+    const std::string* const target = target_of(e);
     if (auto value = number_function(e)) return *value;
     if (e.text == "parameter" || e.text == "buffer" || e.text == "state") return declare(e, target);
     if (e.text == "size") return size_of_tensor(e);
@@ -799,7 +803,18 @@ class GraphBuilder : public Evaluator {
   }
 
   Value tensor_unary(const Expression& e, const Value& operand) override {
-    return apply(*find_op("neg"), {{"", operand}}, e, nullptr);
+    return apply(*find_op("neg"), {{"", operand}}, e, target_of(e));
+  }
+
+  /// The name that the statement gives to what `e` makes; none if `e` is only a part of its expression.
+  const std::string* target_of(const Expression& e) const {
+    if (statement_ == nullptr || statement_->targets.size() != 1) return nullptr;
+    const auto is_whole = [&](const auto& self, const Expression& whole) -> bool {
+      if (&whole == &e) return true;
+      return whole.kind == Expression::Kind::Conditional &&
+             (self(self, whole.parts[1]) || self(self, whole.parts[2]));
+    };
+    return is_whole(is_whole, statement_->value) ? &statement_->targets.front() : nullptr;
   }
 
   Value tensor_binary(const Expression& e, const Value& a, const Value& b) override {
@@ -820,7 +835,7 @@ class GraphBuilder : public Evaluator {
                                                          {"<=", "le", "ge"},
                                                          {">", "gt", "lt"},
                                                          {">=", "ge", "le"}}};
-    const std::string* const target = std::exchange(target_, nullptr);
+    const std::string* const target = target_of(e);
     for (const Operator& o : operators) {
       if (o.symbol != e.text) continue;
       if (a.as<TensorRef>() != nullptr) return apply(*find_op(o.op), {{"", a}, {"", b}}, e, target);
@@ -1170,7 +1185,7 @@ class GraphBuilder : public Evaluator {
   Scope globals_;
   OpGraph graph_;
   Frame* frame_ = nullptr;
-  const std::string* target_ = nullptr;  ///< Name on the left of the statement, for its outermost call.
+  const Statement* statement_ = nullptr;  ///< The one that is being run.
   std::int32_t pending_modules_ = 0;
   std::unordered_map<std::size_t, std::vector<OpIndex>> by_hash_;
 };

@@ -219,7 +219,10 @@ class Parser {
     Expression left = operand();
     int length = 0;
     while (is_operator()) {
-      if (++length > 256) fail("has more than 256 operators in a row", "give parts of it names of their own");
+      if (++length > expression_chain_max)
+        fail("has more than " + std::to_string(expression_chain_max) +
+                 " operators in a row (expression_chain_max)",
+             "give parts of it names of their own");
       Expression e = make(Expression::Kind::Binary, word_);
       next();
       e.parts.push_back(std::move(left));

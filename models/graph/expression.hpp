@@ -54,6 +54,7 @@ struct Statement {
 
 /// What an expression may cost; each error names the limit.
 inline constexpr int expression_depth_max = 64;
+inline constexpr int expression_chain_max = 256;
 inline constexpr std::size_t expression_bytes_max = 8192;
 
 /// Throws GraphError. `place` is that of the text's first character; the text is on one line.

@@ -286,7 +286,9 @@ NetworkValue read_network_value(const Node& node) {
   const std::string& text = node.text();
   if (text == "true") return true;
   if (text == "false") return false;
-  if (const auto integer = parse_quantity<std::int64_t>(text)) return integer.value();
+  // 4.0 is a number and no integer.
+  if (text.find_first_of(".eE") == std::string::npos)
+    if (const auto integer = parse_quantity<std::int64_t>(text)) return integer.value();
   if (const auto number = parse_quantity<double>(text)) return number.value();
   return text;
 }
