@@ -161,6 +161,22 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   return result;
 }
 
+/// Kernels with more tiles than two per SM hand them out as SMs get free, by a counter that a memset clears
+/// before. The tiles are those that the libraries take most: long along n for few rows, near square for many.
+bool hands_out_tiles(const Pricing& p, const Product& w) {
+  const auto tiles = [&](double tn, double tm) {
+    return w.batch * std::ceil(w.n / tn) * std::ceil(w.m / tm);
+  };
+  double count = 0;
+  if (w.m <= 32)
+    count = tiles(256, 32);
+  else if (w.m <= 64)
+    count = tiles(512, 64);
+  else
+    count = std::min(tiles(256, 128), tiles(192, 192));
+  return count > 2 * p.sms();
+}
+
 }  // namespace
 
 GpuOps price(const Pricing& p, const MatrixProduct& work) {
@@ -175,8 +191,7 @@ GpuOps price(const Pricing& p, const MatrixProduct& work) {
   w.dtype = work.dtype;
   w.aligned = aligned(work.dtype, work.n, work.k);
   ProductOps result = product(p, w, work.batch > 1 ? "batched_product" : "product");
-  // Kernels that hand their tiles out as SMs get free count them in memory, which a memset clears before.
-  if (w.aligned && !on_vector_units(work.dtype) && w.batch * w.m * w.n / full_tile > 2 * p.sms())
+  if (w.aligned && !on_vector_units(work.dtype) && hands_out_tiles(p, w))
     result.ops.insert(result.ops.begin(), memset_op(p, 4));
   return result.ops;
 }
