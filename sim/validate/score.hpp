@@ -16,7 +16,7 @@ struct Prediction {
   double step_us = 0;
   double busy_us = 0;
   double gpu_ops = 0;
-  std::optional<double> flops;
+  std::optional<double> flops{};
   double peak_bytes = 0;
   bool cuda_graph = false;  ///< Whether all GPU work comes from CUDA graphs.
 };
