@@ -2,7 +2,11 @@
 #include "models/graph/catalogue.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iterator>
+#include <string>
+#include <variant>
 
 #include "models/graph/ops.hpp"
 
@@ -63,6 +67,45 @@ const std::vector<OpKind>& op_catalogue() {
     return kinds;
   }();
   return catalogue;
+}
+
+namespace {
+
+std::string written(const OpAttribute& attribute) {
+  struct Text {
+    AttributeType type;
+    std::string operator()(std::monostate) const { return "none"; }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(std::int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const {
+      std::array<char, 32> digits{};
+      return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
+    }
+    std::string operator()(const std::string& value) const {
+      // The network's dtype has this name in expressions.
+      return type == AttributeType::Element && value == "network" ? "dtype" : "'" + value + "'";
+    }
+    std::string operator()(const Dims& value) const { return to_string(value); }
+  };
+  if (std::holds_alternative<std::monostate>(attribute.fallback) && !attribute.optional)
+    return std::string(attribute.name);
+  return std::string(attribute.name) + "=" + std::visit(Text{attribute.type}, attribute.fallback);
+}
+
+}  // namespace
+
+std::string op_signature(const OpKind& kind) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const OpInput& input : kind.inputs) {
+    const std::string name(input.name);
+    if (input.need == InputNeed::Optional || input.need == InputNeed::Own)
+      add("[" + name + "]");
+    else
+      add(input.need == InputNeed::Many ? name + "..." : name);
+  }
+  for (const OpAttribute& attribute : kind.attributes) add(written(attribute));
+  return std::string(kind.name) + "(" + text + ")";
 }
 
 const OpKind* find_op(std::string_view name) {

@@ -139,6 +139,11 @@ class ShapeError : public std::invalid_argument {
 
 /// All kinds, sorted by name.
 const std::vector<OpKind>& op_catalogue();
+/// What one writes: "layer_norm(x, [weight], [bias], affine=true, bias=true, dtype=none)". Tensors in square
+/// brackets may be left out, `tensors...` are one or more; attributes have what they are unless given, and
+/// those without '=' must be given.
+std::string op_signature(const OpKind& kind);
+
 /// Null if there is none of this name.
 const OpKind* find_op(std::string_view name);
 

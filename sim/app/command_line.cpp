@@ -12,6 +12,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "models/graph/catalogue.hpp"
 #include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/run_variant.hpp"
@@ -19,6 +20,7 @@
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
+#include "sim/config/network_reader.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/report/chrome_trace.hpp"
 #include "sim/report/report.hpp"
@@ -141,6 +143,8 @@ class Command {
 
   ExitCode list(const std::string& what) {
     config::SearchPath search = search_path();
+    if (what == "ops") return list_ops();
+    if (what == "networks") return list_networks(search);
     const bool hardware = what == "hardware";
     const std::string kind = hardware ? "hardware" : "hosts";
     std::vector<std::string> names = config::known_configs(kind, search);
@@ -161,6 +165,26 @@ class Command {
       } else {
         out(fmt::format("{:<{}}  {}\n", name, width, config::read_host(root, search).name));
       }
+    }
+    return ExitCode::Done;
+  }
+
+  ExitCode list_ops() {
+    for (const OpKind& kind : op_catalogue())
+      out(fmt::format("{}\n    {} ({})\n", op_signature(kind), kind.help, name(kind.fusion)));
+    return ExitCode::Done;
+  }
+
+  ExitCode list_networks(const config::SearchPath& search) {
+    for (const std::string& key : config::known_configs("networks", search)) {
+      const fs::path file = config::find_config("networks", key, Location{"list networks", 0, 0}, search);
+      const Network network = config::read_network_file(config::load_file(file), key, search);
+      std::string parameters;
+      for (const Network::Parameter& parameter : network.parameters)
+        parameters += fmt::format("{}{}={}", parameters.empty() ? "" : " ", parameter.name,
+                                  std::visit([](const auto& value) { return fmt::format("{}", value); },
+                                             parameter.value));
+      out(fmt::format("{}: {}\n    {}\n", key, network.name, parameters));
     }
     return ExitCode::Done;
   }
@@ -350,8 +374,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 
   std::string list_what;
   CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
-  list_app->add_option("what", list_what, "hardware or hosts")
-      ->check(CLI::IsMember({"hardware", "hosts"}))
+  list_app->add_option("what", list_what, "hardware, hosts, networks or ops")
+      ->check(CLI::IsMember({"hardware", "hosts", "networks", "ops"}))
       ->type_name("WHAT")
       ->required();
 
