@@ -23,9 +23,9 @@ enum class HostOpMode : std::uint8_t { NoGrad, Grad, Backward };
 /// the op.
 struct HostOpCost {
   Picoseconds no_grad{0};
-  std::optional<Picoseconds> grad;      ///< Absent: as no_grad.
-  std::optional<Picoseconds> backward;  ///< Absent: unknown.
-  std::int32_t launches = 1;            ///< Launch calls that `no_grad` and `grad` include.
+  std::optional<Picoseconds> grad{};      ///< Absent: as no_grad.
+  std::optional<Picoseconds> backward{};  ///< Absent: unknown.
+  std::int32_t launches = 1;              ///< Launch calls that `no_grad` and `grad` include.
   bool operator==(const HostOpCost&) const = default;
 };
 
