@@ -58,8 +58,11 @@ constexpr FunctionName functions[]{
 
 template <std::size_t Which>
 std::vector<EagerCall> eager_function(const OpView& op, const GpuSpec& gpu) {
-  return {{.host_op = functions[Which].name,
-           .work = {pointwise_work(op, lane_cycles(functions[Which].function, gpu))}}};
+  Pointwise work = pointwise_work(op, lane_cycles(functions[Which].function, gpu));
+  // Eager kernels divide exactly.
+  const AluFunction f = functions[Which].function;
+  work.divisions = f == AluFunction::Silu || f == AluFunction::Sigmoid || f == AluFunction::Divide ? 1 : 0;
+  return {{.host_op = functions[Which].name, .work = {work}}};
 }
 
 std::vector<EagerCall> eager_gelu(const OpView& op, const GpuSpec& gpu) {
@@ -146,7 +149,9 @@ constexpr std::string_view host_names[]{"add", "sub", "mul", "div", "maximum", "
 template <std::size_t Which>
 std::vector<EagerCall> eager_binary(const OpView& op, const GpuSpec& gpu) {
   const AluFunction f = host_names[Which] == "div" && op.has(1) ? AluFunction::Divide : AluFunction::Add;
-  return {{.host_op = host_names[Which], .work = {pointwise_work(op, lane_cycles(f, gpu))}}};
+  Pointwise work = pointwise_work(op, lane_cycles(f, gpu));
+  work.divisions = f == AluFunction::Divide ? 1 : 0;
+  return {{.host_op = host_names[Which], .work = {work}}};
 }
 
 std::vector<EagerCall> eager_rdiv(const OpView& op, const GpuSpec& gpu) {
