@@ -82,6 +82,7 @@ struct Concatenation {
   std::int64_t elements = 0;  ///< Of the result.
   std::int32_t element_bytes = 2;
   std::int32_t inputs = 2;
+  bool strided = false;  ///< An input is a slice or permuted: places are computed element by element.
 };
 
 /// Dropout in training: reads, draws a random number per element, writes the result and a mask of one byte.

@@ -35,9 +35,10 @@ GpuOps price(const Pricing& p, const BatchNorm& work) {
   // The running statistics are brought to the formats of the kernel first.
   Pointwise widen;
   widen.elements = work.channels;
-  widen.access = Pointwise::Access::Vectorized;
-  const GpuOpEstimate small = price(p, widen).front();
-  return {small, small, kernel("batch_norm_apply", figures)};
+  const GpuOpEstimate root = price(p, widen).front();
+  widen.access = Pointwise::Access::Unrolled;
+  const GpuOpEstimate cast = price(p, widen).front();
+  return {cast, root, kernel("batch_norm_apply", figures)};
 }
 
 GpuOps price(const Pricing& p, const GroupNorm& work) {

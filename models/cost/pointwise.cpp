@@ -100,7 +100,15 @@ GpuOps price(const Pricing& p, const Concatenation& work) {
   s.read = s.written = s.elements * work.element_bytes;
   s.start = p.calibration.copy.cat_start;
   s.memory_share = p.calibration.copy.cat_share;
-  return {kernel("cat", stream(p, s))};
+  KernelFigures figures = stream(p, s);
+  if (work.strided) {
+    const double places = s.start + p.cycles(p.calibration.copy.cat_strided) * s.elements / p.sms();
+    if (places > figures.seconds) {
+      figures.seconds = places;
+      figures.limit = KernelLimit::Compute;
+    }
+  }
+  return {kernel("cat", figures)};
 }
 
 GpuOps price(const Pricing& p, const Dropout& work) {

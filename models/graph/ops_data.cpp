@@ -221,13 +221,21 @@ std::vector<EagerCall> eager_join(const OpView& op, const GpuSpec&) {
   if (batched) {
     call.work.push_back(Concatenation{.elements = elements(op.out()),
                                       .element_bytes = static_cast<std::int32_t>(size_of(op.out().element)),
-                                      .inputs = static_cast<std::int32_t>(op.inputs.size())});
+                                      .inputs = static_cast<std::int32_t>(op.inputs.size()),
+                                      .strided = !contiguous});
     return {call};
   }
+  // Each copy fills runs of the result; where they are shorter than a sector of 32 bytes, the sectors are
+  // moved once for each input.
+  const int at = dimension(op.attributes.integer("dim"), op.out().shape.rank());
+  std::int64_t run = size_of(op.out().element);
+  for (int i = at + 1; i < op.out().shape.rank(); ++i) run *= op.out().shape[i];
+  const std::int64_t times =
+      std::clamp<std::int64_t>(32 / run, 1, static_cast<std::int64_t>(op.inputs.size()));
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
     call.work.push_back(Pointwise{.elements = elements(op.in(i)),
                                   .read = dense_bytes(op.in(i)),
-                                  .written = Bytes(elements(op.in(i)) * size_of(op.out().element)),
+                                  .written = Bytes(times * elements(op.in(i)) * size_of(op.out().element)),
                                   .access = Pointwise::Access::Strided});
   return {call};
 }

@@ -66,6 +66,7 @@ struct PointwiseCalibration {
 struct CopyCalibration {
   double transposed_cycles = 0;  ///< SM-cycles per element of a transposed copy (one sector each).
   double cat_start = 0;          ///< s
+  double cat_strided = 0;        ///< SM-cycles per element of joining tensors that are not contiguous.
   double cat_share = 0;          ///< Of the memory's bandwidth.
   double random = 0;             ///< Lane-cycles per random number.
 };
@@ -174,6 +175,7 @@ struct ProductCalibration {
   double fp16 = 0;            ///< The same for fp16: its numbers draw more power.
   double fp32 = 0;            ///< The same for fp32 on vector units.
   double tf32 = 0;            ///< The same for tf32.
+  double bias = 0;            ///< s, longer with a bias added by the library.
   double misaligned = 0;      ///< Share of the peak with rows that are no multiple of 16 bytes.
   double convolution = 0;     ///< Relative speed of implicit products with strides or windows.
   double first_layer = 0;     ///< The same with channels too few for the tensor cores' kernels.

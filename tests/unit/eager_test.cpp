@@ -55,7 +55,7 @@ TEST_CASE("launches beyond those in an op's price cost a launch call more") {
   // 3 / x is a reciprocal and a product: two calls into the framework, a launch each.
   CHECK(host_time(eager("  - z = 3 / x\n", on)) == 20_us);
   // stack() of two parts along the last dimension copies each part; its price knows of one launch.
-  const EagerProgram stacked = eager("  - z = stack([exp(x), transpose(exp(x), 1, 2)], 0)\n  - z = x\n");
+  const EagerProgram stacked = eager("  - z = stack([exp(x), transpose(transpose(x, 1, 2), 1, 2)], 3)\n");
   CHECK(launches(stacked) == 2 + 2);
   CHECK(host_time(stacked) == 30_us + 10_us + gpu.launch.call);
 }
