@@ -177,8 +177,8 @@ bool hands_out_tiles(const Pricing& p, const Product& w) {
     return w.batch * std::ceil(w.n / tn) * std::ceil(w.m / tm);
   };
   double count = 0;
-  if (w.m <= 32)
-    count = tiles(256, 32);
+  if (w.m <= 16)
+    count = tiles(256, 16);
   else if (w.m <= 64)
     count = tiles(512, 64);
   else
@@ -281,14 +281,21 @@ GpuOps price(const Pricing& p, const Convolution& work) {
   ProductOps result = product(p, w, "convolution");
   GpuOps ops = std::move(result.ops);
   // Implicit products with more tiles than SMs hand them out by a counter.
-  if (!plain && w.m * w.n * w.batch / full_tile > p.sms()) ops.insert(ops.begin(), memset_op(p, 4));
-  if (few_channels && work.batch > 1) {
+  if (!plain && !few_channels && w.m * w.n * w.batch / full_tile > p.sms())
+    ops.insert(ops.begin(), memset_op(p, 4));
+  if (few_channels && work.channels_last && work.batch > 1) {
     const double pixels = static_cast<double>(work.batch * work.height * work.width);
     Pointwise pad;
     pad.elements = std::llround(pixels * 8);
     pad.read = Bytes(std::llround(input));
     pad.written = Bytes(std::llround(pixels * 8 * size));
-    const GpuOps before = {memset_op(p, pixels * 8 * size), price(p, pad).front()};
+    Pointwise pad_weights;
+    pad_weights.elements = work.out_channels * work.kernel_height * work.kernel_width * 8;
+    pad_weights.read = Bytes(std::llround(weights));
+    pad_weights.written = Bytes(std::llround(static_cast<double>(pad_weights.elements) * size));
+    const GpuOps before = {memset_op(p, pixels * 8 * size), price(p, pad).front(),
+                           memset_op(p, static_cast<double>(pad_weights.elements) * size),
+                           price(p, pad_weights).front()};
     ops.insert(ops.begin(), before.begin(), before.end());
   }
   if (!work.channels_last && !plain) {
@@ -302,8 +309,13 @@ GpuOps price(const Pricing& p, const Convolution& work) {
       op.name = "convolution_layout";
       return op;
     };
-    if (work.kernel_height * work.kernel_width > 1) ops.insert(ops.begin(), layout(weights));
-    ops.insert(ops.begin(), layout(input));
+    // Channels that are padded to eight leave zeros behind: cleared before.
+    const auto prepend = [&](double bytes) {
+      ops.insert(ops.begin(), layout(bytes));
+      if (few_channels) ops.insert(ops.begin(), memset_op(p, bytes));
+    };
+    if (work.kernel_height * work.kernel_width > 1) prepend(weights);
+    prepend(input);
     ops.push_back(layout(output));
   }
   return ops;

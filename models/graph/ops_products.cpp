@@ -315,6 +315,9 @@ Flops flops_conv(const OpView& op) {
 }
 std::vector<EagerCall> eager_conv(const OpView& op, const GpuSpec& gpu) {
   EagerCall call{.host_op = "conv2d", .work = {convolution(op)}};
+  // Kernels that want the channels last work on a copy of the input, and write to one of the output.
+  if (!is_channels_last(op.in()) && (op.in(1).shape[2] > 1 || op.attributes.integer("stride") > 1))
+    call.workspace = dense_bytes(op.in());
   if (op.has(2)) {
     // The framework adds the bias itself, in place.
     TensorType bias = op.in(2);
