@@ -644,11 +644,19 @@ class GraphBuilder : public Evaluator {
       return index != graph_none && index >= from ? index + by : index;
     };
     const std::string old_mark = outer_suffix + "[1]";
-    const auto renamed = [&](const std::string& name, const std::string& new_mark) {
-      // The mark stands right after the name of what is repeated in this frame.
-      const std::size_t at = name.find(old_mark, frame_->path.size());
-      return at == std::string::npos ? name
-                                     : name.substr(0, at) + new_mark + name.substr(at + old_mark.size());
+    // The mark stands right after the name of what is repeated in this frame: the same place in all rounds.
+    std::vector<std::size_t> tensor_marks;
+    std::vector<std::size_t> op_marks;
+    for (std::size_t t = start.tensors; t < end.tensors; ++t)
+      tensor_marks.push_back(graph_.tensors[t].name.find(old_mark, frame_->path.size()));
+    for (std::size_t i = start.ops; i < end.ops; ++i)
+      op_marks.push_back(graph_.ops[i].name.find(old_mark, frame_->path.size()));
+    const auto renamed = [&](const std::string& name, std::size_t at, const std::string& new_mark) {
+      if (at == std::string::npos) return name;
+      std::string text;
+      text.reserve(name.size() + new_mark.size());
+      text.append(name, 0, at).append(new_mark).append(name, at + old_mark.size());
+      return text;
     };
     const auto total = static_cast<std::size_t>(rounds);
     graph_.ops.reserve(end.ops + total * ops);
@@ -662,20 +670,29 @@ class GraphBuilder : public Evaluator {
       for (std::size_t s = start.storages; s < end.storages; ++s)
         graph_.storages.push_back(graph_.storages[s]);
       for (std::size_t t = start.tensors; t < end.tensors; ++t) {
-        GraphTensor tensor = graph_.tensors[t];
-        tensor.name = renamed(tensor.name, new_mark);
-        tensor.storage = moved(tensor.storage, begin.storages, by_storage);
-        tensor.producer = moved(tensor.producer, begin.ops, by_op);
+        const GraphTensor& model = graph_.tensors[t];
         // The first round's names have been given new values by the second, and so it goes on; the last
         // round's keep theirs, as the second's do now.
-        tensor.named_until = r < rounds ? moved(graph_.tensors[t - tensors].named_until, begin.ops,
-                                                by_op + static_cast<std::uint32_t>(ops))
-                                        : moved(tensor.named_until, begin.ops, by_op);
-        graph_.tensors.push_back(std::move(tensor));
+        const OpIndex named_until = r < rounds ? moved(graph_.tensors[t - tensors].named_until, begin.ops,
+                                                       by_op + static_cast<std::uint32_t>(ops))
+                                               : moved(model.named_until, begin.ops, by_op);
+        graph_.tensors.push_back({.name = renamed(model.name, tensor_marks[t - start.tensors], new_mark),
+                                  .type = model.type,
+                                  .role = model.role,
+                                  .storage = moved(model.storage, begin.storages, by_storage),
+                                  .producer = moved(model.producer, begin.ops, by_op),
+                                  .named_until = named_until});
       }
       for (std::size_t i = start.ops; i < end.ops; ++i) {
-        Op op = graph_.ops[i];
-        op.name = renamed(op.name, new_mark);
+        const Op& model = graph_.ops[i];
+        Op op{.kind = model.kind,
+              .name = renamed(model.name, op_marks[i - start.ops], new_mark),
+              .inputs = model.inputs,
+              .outputs = model.outputs,
+              .attributes = model.attributes,
+              .module_calls = model.module_calls,
+              .like = model.like,
+              .place = model.place};
         for (TensorIndex& t : op.inputs) t = moved(t, begin.tensors, by_tensor);
         for (TensorIndex& t : op.outputs) t = moved(t, begin.tensors, by_tensor);
         graph_.ops.push_back(std::move(op));
@@ -915,9 +932,13 @@ class GraphBuilder : public Evaluator {
   /// names.
   void bind(const OpKind& kind, std::vector<std::pair<std::string, Value>> arguments, const Expression& e,
             Op& op) {
-    std::vector<std::string> known;
-    for (const OpInput& input : kind.inputs) known.emplace_back(input.name);
-    for (const OpAttribute& attribute : kind.attributes) known.emplace_back(attribute.name);
+    // Only for messages: names are not gathered for each op.
+    const auto known = [&] {
+      std::vector<std::string> names;
+      for (const OpInput& input : kind.inputs) names.emplace_back(input.name);
+      for (const OpAttribute& attribute : kind.attributes) names.emplace_back(attribute.name);
+      return names;
+    };
     const auto place_of = [&](std::size_t i) { return i < e.parts.size() ? e.parts[i].place : e.place; };
     std::vector<AttributeValue> attributes(kind.attributes.size());
     std::vector<bool> given(kind.attributes.size(), false);
@@ -941,7 +962,7 @@ class GraphBuilder : public Evaluator {
           (tensor ? attribute : input) = tensor ? kind.attributes.size() : kind.inputs.size();
         if (input == kind.inputs.size() && attribute == kind.attributes.size())
           throw GraphError(place_of(i), std::string(kind.name) + " takes no '" + name + "'",
-                           hint_for(name, known, "arguments"));
+                           hint_for(name, known(), "arguments"));
       } else if (holds_tensor(value)) {
         input = next_input;
         if (input >= kind.inputs.size())
@@ -959,7 +980,7 @@ class GraphBuilder : public Evaluator {
           throw GraphError(
               place_of(i),
               std::string(kind.name) + " does not take " + std::string(type_name(value)) + " here",
-              known_names(known, "arguments"));
+              known_names(known(), "arguments"));
       }
       if (input < kind.inputs.size()) {
         if (takes_many && input + 1 == kind.inputs.size()) {
