@@ -23,8 +23,13 @@ GpuOps price(const Pricing& p, const BatchNorm& work) {
   figures.blocks = work.channels_last ? std::ceil(elements / 8192)
                                       : static_cast<double>(work.batch) * static_cast<double>(work.channels);
   figures.threads = 512;
+  // Channels last: a warp takes 32 channels of a pixel, and 128 times as many blocks as there are such groups
+  // at most, which draw all of the bandwidth from about 97 channels on. Channels first: a block takes one
+  // plane.
+  const double channels = static_cast<double>(work.channels);
+  const double share = c.batch_norm_share * (work.channels_last ? std::min(1.0, channels / 97) : 0.6);
   const std::initializer_list<Term> terms = {
-      {p.memory(cold_bytes, c.batch_norm_share), KernelLimit::Memory},
+      {p.memory(cold_bytes, share), KernelLimit::Memory},
       {p.block_starts(figures.blocks), KernelLimit::Blocks},
       {p.lane_cycles(reads * elements * c.batch_norm_element), KernelLimit::Compute}};
   figures.seconds = c.batch_norm_start + soft_maximum(p.calibration.pointwise.sharpness, terms);

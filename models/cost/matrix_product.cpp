@@ -186,6 +186,28 @@ bool hands_out_tiles(const Pricing& p, const Product& w) {
   return count > 2 * p.sms();
 }
 
+/// A convolution of fewer than eight channels. They are padded to eight, and the kernels for them keep one
+/// old tensor core instruction busy: a tile of 128 x 128 takes its time however few there are, and two of
+/// them share an SM once there are more than SMs. fp16 has a kernel of its own
+/// (sm90_xmma_fprop_image_first_layer), 3.2 times as fast.
+GpuOpEstimate few_channel_convolution(const Pricing& p, const Product& w, double window) {
+  constexpr double tile = 128;
+  constexpr double shared = 0.85;  ///< Time of a tile when two of them share an SM.
+  constexpr double fp16_kernel = 0.31;
+  const double depth = 8 * window;
+  const double tiles = w.m * w.n / (tile * tile);
+  const double rate = p.calibration.product.first_layer * peak(p.gpu, w.dtype).value() / p.sms();
+  const double one = 2 * tile * tile * depth / rate * (w.dtype == Dtype::Fp16 ? fp16_kernel : 1);
+  KernelFigures figures;
+  figures.seconds = p.calibration.product.start + one * std::max(1.0, shared * tiles / p.sms());
+  figures.limit = KernelLimit::Compute;
+  figures.hbm_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
+  figures.flops = 2 * w.batch * w.m * w.n * w.k;
+  figures.blocks = std::ceil(tiles);
+  figures.threads = 128;
+  return kernel("convolution", figures);
+}
+
 }  // namespace
 
 GpuOps price(const Pricing& p, const MatrixProduct& work) {
@@ -276,10 +298,10 @@ GpuOps price(const Pricing& p, const Convolution& work) {
       work.kernel_height == 1 && work.kernel_width == 1 && work.stride == 1 && work.padding == 0;
   // Fewer than eight channels are padded to eight by kernels of their own.
   const bool few_channels = work.groups == 1 && work.channels < 8 && work.pass == Convolution::Pass::Forward;
-  if (!plain) w.speed = few_channels ? p.calibration.product.first_layer : p.calibration.product.convolution;
+  if (!plain) w.speed = p.calibration.product.convolution;
   w.may_split = work.pass == Convolution::Pass::WeightGradient;
-  ProductOps result = product(p, w, "convolution");
-  GpuOps ops = std::move(result.ops);
+  GpuOps ops = few_channels && !plain ? GpuOps{few_channel_convolution(p, w, window)}
+                                      : product(p, w, "convolution").ops;
   // Implicit products with more tiles than SMs hand them out by a counter.
   if (!plain && !few_channels && w.m * w.n * w.batch / full_tile > p.sms())
     ops.insert(ops.begin(), memset_op(p, 4));
@@ -301,6 +323,14 @@ GpuOps price(const Pricing& p, const Convolution& work) {
   if (!work.channels_last && !plain) {
     // The kernels want the channels last: input and result change their layout, weights as well unless 1 x 1.
     const auto layout = [&](double bytes) {
+      if (few_channels && bytes != output) {
+        // Every element of the padded copy is fetched on its own.
+        GpuOpEstimate op = price(p, TransposedCopy{.elements = std::llround(bytes / size * 8 / channels),
+                                                   .element_bytes = 2})
+                               .front();
+        op.name = "convolution_layout";
+        return op;
+      }
       Pointwise copy;
       copy.elements = std::llround(bytes / size);
       copy.read = copy.written = Bytes(std::llround(bytes));
