@@ -24,6 +24,8 @@ class CachingAllocator {
   /// A block of at least `bytes`. Zero bytes take nothing and give a block all the same.
   Block allocate(Bytes bytes);
   void free(Block block);
+  /// Where the block begins: blocks that share memory at different times may have one address.
+  std::int64_t address(Block block) const { return blocks_[block].order; }
 
   Bytes in_use() const { return Bytes(in_use_); }      ///< What max_memory_allocated() counts.
   Bytes reserved() const { return Bytes(reserved_); }  ///< Segments, whatever is in them.

@@ -30,12 +30,13 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
   }
   for (const TensorIndex t : graph.outputs)
     last[graph.tensors[t].storage] = static_cast<OpIndex>(graph.ops.size());
+  use.addresses.assign(graph.storages.size(), -1);
   CachingAllocator allocator;
   const auto take = [&](Bytes bytes, Bytes& counted) {
     const Bytes before = allocator.in_use();
     const CachingAllocator::Block block = allocator.allocate(bytes);
     counted += allocator.in_use() - before;
-    return block;
+    return allocator.address(block);
   };
   std::vector<std::vector<StorageIndex>> born(graph.ops.size());
   std::vector<std::vector<StorageIndex>> freed(graph.ops.size() + 1);
@@ -43,16 +44,16 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
     const Bytes bytes = graph.storages[s].bytes;
     switch (graph.storages[s].role) {
       case Role::Parameter:
-        take(bytes, use.parameters);
+        use.addresses[s] = take(bytes, use.parameters);
         continue;
       case Role::Buffer:
-        take(bytes, use.buffers);
+        use.addresses[s] = take(bytes, use.buffers);
         continue;
       case Role::State:
-        take(bytes, use.states);
+        use.addresses[s] = take(bytes, use.states);
         continue;
       case Role::Input:
-        take(bytes, use.inputs);
+        use.addresses[s] = take(bytes, use.inputs);
         continue;
       case Role::Activation:
       case Role::Gradient:
@@ -76,7 +77,10 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
     } else {
       workspace[i] = workspace[op.like];
     }
-    for (const StorageIndex s : born[i]) block_of[s] = allocator.allocate(graph.storages[s].bytes);
+    for (const StorageIndex s : born[i]) {
+      block_of[s] = allocator.allocate(graph.storages[s].bytes);
+      use.addresses[s] = allocator.address(block_of[s]);
+    }
     const bool extra = workspace[i] > Bytes(0);
     const CachingAllocator::Block temporary = extra ? allocator.allocate(workspace[i]) : 0;
     if (allocator.in_use() > use.peak) {

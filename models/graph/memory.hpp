@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/graph/op_graph.hpp"
 #include "models/hardware/gpu_spec.hpp"
@@ -17,11 +18,12 @@ struct MemoryUse {
   Bytes buffers{0};
   Bytes states{0};
   Bytes inputs{0};
-  Bytes workspace{0};            ///< product_workspace, if there is a matrix product.
-  Bytes peak{0};                 ///< All of them and the activations, at the worst moment.
-  Bytes activations{0};          ///< Alive at that moment.
-  OpIndex peak_op = graph_none;  ///< While it runs.
-  Bytes reserved{0};             ///< Segments that the allocator has asked the driver for.
+  Bytes workspace{0};                   ///< product_workspace, if there is a matrix product.
+  Bytes peak{0};                        ///< All of them and the activations, at the worst moment.
+  Bytes activations{0};                 ///< Alive at that moment.
+  OpIndex peak_op = graph_none;         ///< While it runs.
+  std::vector<std::int64_t> addresses;  ///< By storage; a freed one's may be another's later.
+  Bytes reserved{0};                    ///< Segments that the allocator has asked the driver for.
 };
 
 /// Activations live from the op that makes them until their last reader is done and no name stands for them

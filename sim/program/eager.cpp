@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <iterator>
 #include <map>
-#include <tuple>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "models/cost/power.hpp"
 #include "models/graph/catalogue.hpp"
@@ -21,28 +22,50 @@ using engine::Call;
 using engine::Index;
 using engine::Instruction;
 
-/// How much memory has been touched since each storage was touched last, itself included: what an L2 that
-/// keeps the latest bytes still holds. Two rounds over the step: the second one finds the caches as a step
-/// before it left them.
-class Touched {
+/// The memory touched last, latest first: what an L2 that keeps the latest bytes still holds. Memory counts
+/// by its address, for a tensor that takes over what another gave back finds its lines in the cache.
+class RecentMemory {
  public:
-  explicit Touched(const OpGraph& graph) : last_(graph.storages.size(), -1) {}
+  /// `addresses`: by storage. What lies further back than `horizon` is forgotten.
+  RecentMemory(const std::vector<std::int64_t>& addresses, Bytes horizon)
+      : addresses_(addresses), horizon_(horizon.value()) {}
 
-  /// Bytes that went by since the storage was touched, `own` included; all there are if it never was.
+  /// Bytes of distinct memory touched since the storage was, `own` included; more than the horizon if it is
+  /// forgotten.
   Bytes since(StorageIndex storage, Bytes own) const {
-    if (last_[storage] < 0) return Bytes(std::numeric_limits<std::int64_t>::max() / 4);
-    return Bytes(now_ - last_[storage]) + own;
+    std::int64_t between = 0;
+    for (auto it = recent_.rbegin(); it != recent_.rend(); ++it) {
+      if (it->address == addresses_[storage]) return Bytes(between) + own;
+      between += it->bytes;
+    }
+    return Bytes(horizon_ * 4) + own;
   }
   void touch(StorageIndex storage, Bytes own) {
-    // What is there already takes no new room, so a tensor read twice in a row counts once.
-    const std::int64_t before = last_[storage] < 0 ? std::int64_t{0} : now_ - last_[storage];
-    if (before != 0 || last_[storage] < 0) now_ += own.value();
-    last_[storage] = now_;
+    const std::int64_t address = addresses_[storage];
+    const auto known = std::find_if(recent_.rbegin(), recent_.rend(),
+                                    [&](const Place& place) { return place.address == address; });
+    Place place{address, own.value()};
+    if (known != recent_.rend()) {
+      place.bytes = std::max(place.bytes, known->bytes);
+      total_ -= known->bytes;
+      recent_.erase(std::next(known).base());
+    }
+    recent_.push_back(place);
+    total_ += place.bytes;
+    std::size_t forgotten = 0;
+    while (total_ - recent_[forgotten].bytes > horizon_) total_ -= recent_[forgotten++].bytes;
+    recent_.erase(recent_.begin(), recent_.begin() + static_cast<std::ptrdiff_t>(forgotten));
   }
 
  private:
-  std::vector<std::int64_t> last_;
-  std::int64_t now_ = 0;
+  struct Place {
+    std::int64_t address = 0;
+    std::int64_t bytes = 0;
+  };
+  const std::vector<std::int64_t>& addresses_;
+  const std::int64_t horizon_;
+  std::vector<Place> recent_;  ///< Latest at the back.
+  std::int64_t total_ = 0;
 };
 
 class EagerBuilder {
@@ -58,12 +81,17 @@ class EagerBuilder {
     program.streams.push_back({"default", 0});
     module_call_ =
         host_.ops.count("module_call") != 0 ? op_time(host_, "module_call", mode_) : Picoseconds{0};
-    Touched touched(graph_);
-    for (const Op& op : graph_.ops) touch(op, touched);
-    add_work(step_time(), "step");
-    for (std::size_t i = 0; i < graph_.ops.size(); ++i) add(graph_.ops[i], touched);
-    slow_down();
+    for (const GraphTensor& tensor : graph_.tensors)
+      bytes_.push_back({stored_bytes(tensor.type), dense_bytes(tensor.type)});
+    prices_.resize(graph_.ops.size());
+    program.threads.front().instructions.reserve(2 * graph_.ops.size());
+    // Two rounds over the step: the second one finds the cache as a step before it left it.
     result_.memory = eager_memory(graph_, gpu_);
+    RecentMemory touched(result_.memory.addresses, gpu_.l2);
+    for (const Op& op : graph_.ops) touch(op, touched);
+    if (step_time() > Picoseconds{0}) add_work(step_time(), name("step"));
+    for (const Op& op : graph_.ops) add(op, touched);
+    slow_down();
     if (launch_.transferred)
       result_.built.notes.push_back("launch parameters of " + gpu_.name +
                                     " are transferred from another device");
@@ -71,54 +99,62 @@ class EagerBuilder {
   }
 
  private:
+  struct Launched {
+    Index op = 0;
+    Picoseconds call{0};
+    bool blocking = false;  ///< The host waits for it.
+  };
+
   /// What an op costs whichever of its equals it is.
   struct Priced {
     std::vector<EagerCall> calls;
     Picoseconds host{0};
     std::int32_t launches = 0;  ///< In `host`.
     Flops flops{0};
+    Index name = engine::no_index;  ///< Of its work on the host, once it has any.
+    /// What it launches, by the cache's state in steps of `cache_steps`.
+    std::map<std::pair<int, int>, std::vector<Launched>> launched;
   };
+
+  /// Shares of cold bytes are rounded so that equal ops in equal surroundings are priced once.
+  static constexpr double cache_steps = 64;
 
   Picoseconds step_time() const {
     return host_.ops.count("step") != 0 ? op_time(host_, "step", mode_) : Picoseconds{0};
   }
 
-  const Priced& price(const Op& op) {
-    const auto known = priced_.find(op.like);
-    if (known != priced_.end()) return known->second;
+  Priced& price(const Op& op) {
+    if (prices_[op.like]) return *prices_[op.like];
     const Op& first = graph_.ops[op.like];
     const OpTypes types(graph_, first);
     const OpView view = types.view(first);
-    Priced priced;
+    Priced& priced = prices_[op.like].emplace();
     priced.calls = op.kind->eager(view, gpu_);
     for (const EagerCall& call : priced.calls) {
       priced.host += op_time(host_, call.host_op, mode_);
       priced.launches += op_launches(host_, call.host_op);
     }
     if (op.kind->flops != nullptr) priced.flops = op.kind->flops(view);
-    return priced_.emplace(op.like, std::move(priced)).first->second;
+    return priced;
   }
 
-  static Bytes bytes_read(const GraphTensor& tensor) { return stored_bytes(tensor.type); }
-
-  void touch(const Op& op, Touched& touched) {
+  void touch(const Op& op, RecentMemory& touched) {
     if (op.kind->fusion == FusionClass::View) return;
     for (const TensorIndex t : op.inputs)
       if (t != graph_none) touched.touch(graph_.tensors[t].storage, touched_bytes(op, t));
-    for (const TensorIndex t : op.outputs)
-      touched.touch(graph_.tensors[t].storage, dense_bytes(graph_.tensors[t].type));
+    for (const TensorIndex t : op.outputs) touched.touch(graph_.tensors[t].storage, bytes_[t].dense);
   }
 
   /// A lookup touches the rows it finds, not the whole table.
   Bytes touched_bytes(const Op& op, TensorIndex t) const {
-    const Bytes all = stored_bytes(graph_.tensors[t].type);
+    const Bytes all = bytes_[t].stored;
     if (op.kind->fusion != FusionClass::Gather && op.kind->fusion != FusionClass::Scatter) return all;
     Bytes most{0};
-    for (const TensorIndex out : op.outputs) most = std::max(most, dense_bytes(graph_.tensors[out].type));
+    for (const TensorIndex out : op.outputs) most = std::max(most, bytes_[out].dense);
     return op.kind->fusion == FusionClass::Gather ? std::min(all, most) : all;
   }
 
-  CacheState cache_of(const Op& op, const Touched& touched) const {
+  CacheState cache_of(const Op& op, const RecentMemory& touched) const {
     double read = 0;
     double cold = 0;
     Bytes turn{0};  ///< What the op itself moves.
@@ -132,41 +168,40 @@ class EagerBuilder {
     }
     // The allocator hands out what was freed last, so a result overwrites what the cache still holds, if it
     // holds that much.
-    for (const TensorIndex t : op.outputs) turn += dense_bytes(graph_.tensors[t].type);
+    for (const TensorIndex t : op.outputs) turn += bytes_[t].dense;
     return {.cold_reads = read > 0 ? cold / read : 0, .cold_writes = cold_share(turn, gpu_)};
   }
 
-  void add(const Op& op, Touched& touched) {
-    const Priced& priced = price(op);
+  void add(const Op& op, RecentMemory& touched) {
+    Priced& priced = price(op);
     result_.model_flops += priced.flops;
-    CacheState cache = cache_of(op, touched);
-    // Shares are rounded so that equal ops in equal surroundings are priced once.
-    constexpr double steps = 64;
-    const auto reads = static_cast<int>(cache.cold_reads * steps + 0.5);
-    const auto writes = static_cast<int>(cache.cold_writes * steps + 0.5);
-    const auto [known, is_new] = ops_.try_emplace(std::tuple(op.like, reads, writes));
-    if (is_new) known->second = gpu_ops_of(op, priced, {reads / steps, writes / steps});
+    const CacheState cache = cache_of(op, touched);
+    const auto reads = static_cast<int>(cache.cold_reads * cache_steps + 0.5);
+    const auto writes = static_cast<int>(cache.cold_writes * cache_steps + 0.5);
+    const auto [known, is_new] = priced.launched.try_emplace({reads, writes});
+    if (is_new) known->second = gpu_ops_of(op, priced, {reads / cache_steps, writes / cache_steps});
     Picoseconds host = priced.host + op.module_calls * module_call_;
     // An op's price has so many launch calls in it; what it launches beyond them costs a call each.
     std::int32_t included = priced.launches;
     for (const Launched& launched : known->second)
       if (included-- > 0) host -= launched.call;
-    add_work(std::max(host, Picoseconds{0}), op.kind->name);
+    if (host > Picoseconds{0}) {
+      if (priced.name == engine::no_index) priced.name = name(std::string(op.kind->name));
+      add_work(host, priced.name);
+    }
     for (const Launched& launched : known->second) {
       Instruction instruction;
       instruction.call = Call::Launch;
       instruction.object = launched.op;
       instruction.duration = launched.call;
       instruction.latency = launched.call + launch_.arrival_after_call;
+      // A number that the host reads is waited for.
+      instruction.blocking = launched.blocking;
+      if (launched.blocking) instruction.return_latency = launch_.sync_return;
       result_.built.program.threads.front().add(instruction);
     }
     touch(op, touched);
   }
-
-  struct Launched {
-    Index op = 0;
-    Picoseconds call{0};
-  };
 
   std::vector<Launched> gpu_ops_of(const Op& op, const Priced& priced, CacheState cache) {
     std::vector<Launched> launched;
@@ -183,11 +218,13 @@ class EagerBuilder {
     engine::OpInfo info;
     info.name = name(std::string(op.kind->name) +
                      (estimate.name == op.kind->name ? "" : ": " + std::string(estimate.name)));
-    info.bytes = estimate.cost.hbm_bytes.value();
+    // All that is known to move nothing still has to differ from what is not known.
+    info.bytes = std::max<std::int64_t>(estimate.cost.hbm_bytes.value(), 1);
     info.flops = estimate.cost.flops.value();
     LaunchedOp kind = LaunchedOp::Kernel;
     Picoseconds call = launch_.call;
     bool programmatic = false;
+    bool blocking = false;
     switch (estimate.kind) {
       case GpuOpKind::Kernel:
         gpu_op.min_period = min_period(launch_, estimate.cost.blocks);
@@ -203,13 +240,17 @@ class EagerBuilder {
       case GpuOpKind::Memcpy:
         gpu_op.kind = engine::OpKind::Memcpy;
         kind = LaunchedOp::DeviceCopy;
+        if (estimate.name == "copy_to_host" || estimate.name == "copy_to_device") kind = LaunchedOp::HostCopy;
+        if (estimate.name == "copy_to_host") gpu_op.copy_engine = engine::CopyEngine::DeviceToHost;
+        if (estimate.name == "copy_to_device") gpu_op.copy_engine = engine::CopyEngine::HostToDevice;
+        blocking = estimate.name == "copy_to_host";
         call = launch_.copy_call;
         break;
     }
     gpu_op.gap_class = static_cast<engine::GapClass>(gap_class(kind, gpu_op.duration, programmatic));
     compute_bound_.push_back(estimate.cost.limit == KernelLimit::Compute &&
                              estimate.kind == GpuOpKind::Kernel);
-    return {result_.built.program.add(gpu_op, info), call};
+    return {result_.built.program.add(gpu_op, info), call, blocking};
   }
 
   /// Lowers the clock of a step that would draw more than the device may.
@@ -238,11 +279,10 @@ class EagerBuilder {
                     format_quantity(gpu_.power->limit), 100 * (slowdown - 1)));
   }
 
-  void add_work(Picoseconds duration, std::string_view shown) {
-    if (duration <= Picoseconds{0}) return;
+  void add_work(Picoseconds duration, Index shown) {
     Instruction work;
     work.duration = duration;
-    result_.built.program.threads.front().add(work, name(std::string(shown)));
+    result_.built.program.threads.front().add(work, shown);
   }
 
   Index name(const std::string& text) {
@@ -261,9 +301,12 @@ class EagerBuilder {
   Picoseconds module_call_{0};
   EagerProgram result_;
   std::map<std::string, Index> names_;
-  std::map<OpIndex, Priced> priced_;  ///< By Op::like.
-  std::map<std::tuple<OpIndex, int, int>, std::vector<Launched>>
-      ops_;  ///< By Op::like and the cache's state.
+  struct TensorBytes {
+    Bytes stored{0};
+    Bytes dense{0};
+  };
+  std::vector<TensorBytes> bytes_;             ///< By tensor.
+  std::vector<std::optional<Priced>> prices_;  ///< By Op::like.
 };
 
 }  // namespace
