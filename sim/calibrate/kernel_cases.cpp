@@ -332,6 +332,7 @@ bool product(KernelCase& c, const Name& name) {
   work.k = name.shape[2];
   work.dtype = *dtype;
   work.output = *dtype == Dtype::Fp8 ? Dtype::Bf16 : *dtype;
+  if (name.at(0) == "gemm_bias") work.epilogue = Epilogue::Bias;
   const double size = bits(*dtype) / 8.0;
   const double m = static_cast<double>(work.m);
   const double n = static_cast<double>(work.n);
