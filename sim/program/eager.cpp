@@ -30,21 +30,36 @@ class RecentMemory {
   RecentMemory(const std::vector<std::int64_t>& addresses, Bytes horizon)
       : addresses_(addresses), horizon_(horizon.value()) {}
 
-  /// Bytes of distinct memory touched since the storage was, `own` included; more than the horizon if it is
-  /// forgotten.
-  Bytes since(StorageIndex storage, Bytes own) const {
+  /// Begins an op that goes over `bytes` of memory.
+  void begin(Bytes bytes) {
+    ++op_;
+    op_bytes_ = bytes.value();
+  }
+
+  /// Bytes of distinct memory that go by between the last touch of a line of the storage and its reading by
+  /// an op that goes over `reader` bytes; more than the horizon if it is forgotten. An op goes over its
+  /// tensors side by side, so a line waits for half of the op that touched it last and half of the one that
+  /// reads it, and for all between.
+  Bytes since(StorageIndex storage, Bytes reader) const {
     std::int64_t between = 0;
+    std::int64_t same_op = 0;
+    std::int64_t current = -1;
     for (auto it = recent_.rbegin(); it != recent_.rend(); ++it) {
-      if (it->address == addresses_[storage]) return Bytes(between) + own;
-      between += it->bytes;
+      if (it->op != current) {
+        between += same_op;
+        same_op = 0;
+        current = it->op;
+      }
+      if (it->address == addresses_[storage]) return Bytes(between + (it->op_bytes + reader.value()) / 2);
+      same_op += it->bytes;
     }
-    return Bytes(horizon_ * 4) + own;
+    return Bytes(horizon_ * 4) + reader;
   }
   void touch(StorageIndex storage, Bytes own) {
     const std::int64_t address = addresses_[storage];
     const auto known = std::find_if(recent_.rbegin(), recent_.rend(),
                                     [&](const Place& place) { return place.address == address; });
-    Place place{address, own.value()};
+    Place place{address, own.value(), op_, op_bytes_};
     if (known != recent_.rend()) {
       place.bytes = std::max(place.bytes, known->bytes);
       total_ -= known->bytes;
@@ -61,11 +76,15 @@ class RecentMemory {
   struct Place {
     std::int64_t address = 0;
     std::int64_t bytes = 0;
+    std::int64_t op = 0;        ///< That touched it last.
+    std::int64_t op_bytes = 0;  ///< All that this op went over.
   };
   const std::vector<std::int64_t>& addresses_;
   const std::int64_t horizon_;
   std::vector<Place> recent_;  ///< Latest at the back.
   std::int64_t total_ = 0;
+  std::int64_t op_ = 0;
+  std::int64_t op_bytes_ = 0;
 };
 
 class EagerBuilder {
@@ -140,6 +159,7 @@ class EagerBuilder {
 
   void touch(const Op& op, RecentMemory& touched) {
     if (op.kind->fusion == FusionClass::View) return;
+    touched.begin(moved(op));
     for (const TensorIndex t : op.inputs)
       if (t != graph_none) touched.touch(graph_.tensors[t].storage, touched_bytes(op, t));
     for (const TensorIndex t : op.outputs) touched.touch(graph_.tensors[t].storage, bytes_[t].dense);
@@ -154,21 +174,28 @@ class EagerBuilder {
     return op.kind->fusion == FusionClass::Gather ? std::min(all, most) : all;
   }
 
+  /// What an op goes over: its inputs and outputs.
+  Bytes moved(const Op& op) const {
+    Bytes sum{0};
+    for (const TensorIndex t : op.inputs)
+      if (t != graph_none) sum += touched_bytes(op, t);
+    for (const TensorIndex t : op.outputs) sum += bytes_[t].dense;
+    return sum;
+  }
+
   CacheState cache_of(const Op& op, const RecentMemory& touched) const {
     double read = 0;
     double cold = 0;
-    Bytes turn{0};  ///< What the op itself moves.
+    const Bytes turn = moved(op);
     for (const TensorIndex t : op.inputs) {
       if (t == graph_none) continue;
       const Bytes bytes = touched_bytes(op, t);
-      turn += bytes;
       read += static_cast<double>(bytes.value());
       cold += static_cast<double>(bytes.value()) *
-              cold_share(touched.since(graph_.tensors[t].storage, bytes), gpu_);
+              cold_share(touched.since(graph_.tensors[t].storage, turn), gpu_);
     }
     // The allocator hands out what was freed last, so a result overwrites what the cache still holds, if it
     // holds that much.
-    for (const TensorIndex t : op.outputs) turn += bytes_[t].dense;
     return {.cold_reads = read > 0 ? cold / read : 0, .cold_writes = cold_share(turn, gpu_)};
   }
 
