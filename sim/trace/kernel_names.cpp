@@ -73,8 +73,11 @@ KernelGroup kernel_group(std::string_view name) {
   if (contains_any(view, {"flash", "fmha", "sdpa", "attention", "attn"}) || contains_word(view, "mla")) {
     return KernelGroup::Attention;
   }
-  if (contains_any(view, {"nvjet", "gemm", "gemv", "cutlass", "cublas", "cijk_", "xmma", "wmma", "matmul",
-                          "splitk", "implicit_conv"})) {
+  if (contains_any(view,
+                   {"nvjet", "gemm", "gemv", "cutlass", "cublas", "cijk_", "xmma", "wmma", "matmul", "splitk",
+                    "implicit_conv",
+                    // As steps of networks name them.
+                    ": product", "batched_product", "grouped_product", ": convolution", "split_k_reduce"})) {
     return KernelGroup::Matmul;
   }
   for (std::string_view word : {"mm", "bmm", "addmm", "baddbmm"}) {
