@@ -135,19 +135,11 @@ report::TraceComparison compare_with_trace(const Trace& trace, const Replay& rep
           .unlinked_ops = replay.statistics.unlinked_ops};
 }
 
-/// The step of a network, from its description to a program. Mistakes are reported where they were made.
+/// The step of a network as a program.
 EagerProgram network_program(const NetworkWorkload& workload, const Variant& variant) {
   try {
-    return build_eager(build_graph(*workload.network, workload.sizes), *variant.hardware, *variant.host,
-                       HostOpMode::NoGrad, variant.cuda_graph == CudaGraphMode::Full);
-  } catch (const GraphError& error) {
-    const bool placed = error.place().line != 0;
-    throw ConfigError(Diagnostic{
-        .where = placed ? Location{workload.network->file, error.place().line, error.place().column}
-                        : workload.where,
-        .path = {},
-        .what = error.what(),
-        .hint = error.hint()});
+    return build_eager(*workload.graph, *variant.hardware, *variant.host, HostOpMode::NoGrad,
+                       variant.cuda_graph == CudaGraphMode::Full);
   } catch (const std::invalid_argument& error) {
     // The hardware or host file cannot price an op; the message says which.
     throw ConfigError(
@@ -248,9 +240,10 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     if (graphs.graphs > 0 && host_launches(graphs.program) < host_launches(built.program)) try {
         report::VariantResult what_if;
         what_if.steps_per_program = built.steps_per_program;
-        what_if.isolated = engine::run(graphs.program, built.machine, steps);
         if (!variant.steps && built.repeats)
           what_if.steady = engine::run_steady(graphs.program, built.machine, steady_options(graphs.program));
+        if (what_if.steady.period.steps == 0)
+          what_if.isolated = engine::run(graphs.program, built.machine, steps);
         what_if.program = std::move(graphs.program);
         const report::Metrics m = report::metrics(what_if);
         result.one_cuda_graph =

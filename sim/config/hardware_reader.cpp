@@ -71,7 +71,7 @@ Node at_path(const Node& merged, std::string_view path) {
 Resolved resolve(std::string_view kind, const Node& value, const SearchPath& search, const Chain& chain) {
   if (value.is_scalar()) {
     const Chain longer = extended(chain, value);
-    const Node file = load_file(find_config(kind, value, search));
+    const Node file = load_config(find_config(kind, value, search), search);
     if (!file.is_map()) file.fail("this file has to be a map of keys");
     Resolved result = resolve(kind, file, search, longer);
     result.key = std::filesystem::path(value.text()).stem().string();

@@ -400,4 +400,19 @@ Node load_text(std::string_view text, const std::string& name, const Limits& lim
   return load(text, std::make_shared<const std::string>(name), limits);
 }
 
+Node FileStore::load(const std::filesystem::path& file) {
+  // Asked before reading: a file that changes while it is read is read again next time.
+  std::error_code no_size;
+  std::error_code no_time;
+  const std::uintmax_t bytes = std::filesystem::file_size(file, no_size);
+  const std::filesystem::file_time_type changed = std::filesystem::last_write_time(file, no_time);
+  if (no_size || no_time) return load_file(file);
+  const auto found = known_.find(file.string());
+  if (found != known_.end() && found->second.bytes == bytes && found->second.changed == changed)
+    return found->second.tree;
+  Node tree = load_file(file);
+  known_.insert_or_assign(file.string(), Known{bytes, changed, tree});
+  return tree;
+}
+
 }  // namespace gpusim::config

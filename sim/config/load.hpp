@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -26,5 +28,21 @@ Node load_file(const std::filesystem::path& file, const Limits& limits = {});
 
 /// The same for text that came from elsewhere; `name` stands for the file in messages.
 Node load_text(std::string_view text, const std::string& name, const Limits& limits = {});
+
+/// Trees of files, for a process that reads the same files again and again. A file is read anew once its size
+/// or the time of its last change is another one. Not for several threads at once.
+class FileStore {
+ public:
+  /// As load_file().
+  Node load(const std::filesystem::path& file);
+
+ private:
+  struct Known {
+    std::uintmax_t bytes = 0;
+    std::filesystem::file_time_type changed;
+    Node tree;
+  };
+  std::map<std::string, Known> known_;
+};
 
 }  // namespace gpusim::config

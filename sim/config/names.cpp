@@ -100,4 +100,8 @@ fs::path find_config(std::string_view kind, const std::string& name, const Locat
   throw ConfigError(std::move(diagnostic));
 }
 
+Node load_config(const fs::path& file, const SearchPath& search) {
+  return search.files ? search.files->load(file) : load_file(file);
+}
+
 }  // namespace gpusim::config

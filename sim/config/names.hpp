@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/config/load.hpp"
 #include "sim/config/node.hpp"
 
 namespace gpusim::config {
@@ -21,6 +23,7 @@ struct SearchPath {
   std::filesystem::path beside;
   std::vector<std::filesystem::path> extra{};
   std::filesystem::path builtin = builtin_configs();
+  std::shared_ptr<FileStore> files{};  ///< Keeps what has been read; none: files are read each time.
 };
 
 /// GPUSIM_CONFIGS as the folders it lists, separated by ':'; empty ones are dropped.
@@ -36,5 +39,8 @@ std::filesystem::path find_config(std::string_view kind, const Node& name, const
 /// The same for a name from the command line; `where` is its place in messages ("--hardware").
 std::filesystem::path find_config(std::string_view kind, const std::string& name, const Location& where,
                                   const SearchPath& search);
+
+/// The tree of a file that find_config() found: from `search.files` if there are any.
+Node load_config(const std::filesystem::path& file, const SearchPath& search);
 
 }  // namespace gpusim::config

@@ -263,7 +263,7 @@ Network read_with_base(const Node& file, const std::string& key, const SearchPat
         "networks stand on each other more than " + std::to_string(base_depth_max) + " deep (base_depth_max)",
         "a network must not be its own base");
   Network network =
-      read_with_base(load_file(find_config("networks", base, search)), base.text(), search, depth + 1);
+      read_with_base(load_config(find_config("networks", base, search), search), base.text(), search, depth + 1);
   Fields fields(file);
   std::string text;
   fields.required("base", text);
@@ -299,7 +299,7 @@ Network read_network_file(const Node& file, const std::string& key, const Search
 
 Network read_network(const Node& node, const SearchPath& search) {
   const std::filesystem::path path = find_config("networks", node, search);
-  return read_network_file(load_file(path), node.text(), search);
+  return read_network_file(load_config(path, search), node.text(), search);
 }
 
 }  // namespace gpusim::config

@@ -3,9 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "sim/config/hf_config.hpp"
+#include "sim/config/load.hpp"
 #include "sim/config/network_reader.hpp"
 
 namespace gpusim {
@@ -18,10 +23,11 @@ using config::Node;
 namespace {
 
 StepKind read_step(const Node& node) {
-  return node.one_of<StepKind>({{"inference", StepKind::Inference},
-                                {"prefill", StepKind::Prefill},
-                                {"decode", StepKind::Decode},
-                                {"training", StepKind::Training}});
+  if (node.is_scalar() && node.text() == "training")
+    node.fail("training steps are not simulated yet: there is no backward pass and no optimizer",
+              "write 'inference' for the forward pass");
+  return node.one_of<StepKind>(
+      {{"inference", StepKind::Inference}, {"prefill", StepKind::Prefill}, {"decode", StepKind::Decode}});
 }
 
 ElementType read_element(const Node& node) {
@@ -37,17 +43,18 @@ bool is_network_workload(const Node& node) {
   return node.is_map() && (node.has("network") || node.has("hf_config"));
 }
 
-Workload read_network_workload(const Node& node, const std::filesystem::path&, const WorkloadLimits& limits) {
+Workload read_network_workload(const Node& node, const std::filesystem::path& folder,
+                               const WorkloadLimits& limits) {
   Workload workload;
   NetworkWorkload& source = workload.source.emplace<NetworkWorkload>();
   Fields fields(node);
   Network network;
-  bool known = false;
-  fields.required_with("network", [&](const Node& name) {
-    source.where = name.location();
-    network = config::read_network(name, limits.search);
-    known = true;
-  });
+  const auto hf_config = node.find("hf_config");
+  if (!hf_config)
+    fields.required_with("network", [&](const Node& name) {
+      source.where = name.location();
+      network = config::read_network(name, limits.search);
+    });
   fields.optional_with("parameters", [&](const Node& parameters) {
     for (const auto& [key, value] : parameters.entries())
       // A variant takes a parameter back to the network's own by setting it to null.
@@ -58,10 +65,27 @@ Workload read_network_workload(const Node& node, const std::filesystem::path&, c
   fields.optional("batch", source.sizes.batch, at_least(std::int64_t{1}), at_most(size_max));
   fields.optional("sequence", source.sizes.sequence, at_least(std::int64_t{1}), at_most(size_max));
   fields.optional_with("dtype", [&](const Node& dtype) { source.sizes.dtype = read_element(dtype); });
-  for (const char* other : {"kernels", "trace", "hf_config"})
+  if (hf_config)
+    fields.errors().collect([&] {
+      source.where = hf_config->location();
+      const config::HfUse use{.sequence = source.sizes.sequence, .step = source.sizes.step};
+      const std::filesystem::path path(hf_config->as<std::string>());
+      config::HfNetwork hf = config::read_hf_config(
+          config::load_file(path.is_absolute() || folder.empty() ? path : folder / path), use);
+      network =
+          config::read_network(config::load_text(hf.network, hf_config->location().file), limits.search);
+      // What the scenario says goes over what the config says.
+      for (auto& [key, value] : source.sizes.parameters) hf.parameters.insert_or_assign(key, value);
+      source.sizes.parameters = std::move(hf.parameters);
+      if (hf.dtype && !node.has("dtype")) source.sizes.dtype = *hf.dtype;
+    });
+  for (const char* other : {"kernels", "trace"})
     if (const auto extra = node.find(other))
       fields.errors().add(extra->diagnostic("a workload is one of a network, a list of kernels and a trace",
                                             fmt::format("remove 'network' or '{}'", other)));
+  if (hf_config && node.has("network"))
+    fields.errors().add(
+        hf_config->diagnostic("names a network, and so does 'network'", "remove one of them"));
   if (!limits.has_hardware)
     fields.errors().add(node.diagnostic("a network needs 'hardware': its kernels are priced for a GPU",
                                         "write for example 'hardware: h200' at the top"));
@@ -70,11 +94,12 @@ Workload read_network_workload(const Node& node, const std::filesystem::path&, c
                                         "write for example 'host: xeon-h200-cloud' at the top"));
   fields.done();
   workload.dtype = std::string(name(source.sizes.dtype));
-  const Node where = node.at("network");
-  const OpGraph graph = config::located(network, where, [&] { return build_graph(network, source.sizes); });
-  if (static_cast<std::int64_t>(graph.ops.size()) > limits.instructions_max)
+  const Node where = hf_config ? *hf_config : node.at("network");
+  source.graph = std::make_shared<const OpGraph>(
+      config::located(network, where, [&] { return build_graph(network, source.sizes); }));
+  if (static_cast<std::int64_t>(source.graph->ops.size()) > limits.instructions_max)
     where.fail(fmt::format("a step of {} ops is more than {} instructions (instructions_max)",
-                           graph.ops.size(), limits.instructions_max),
+                           source.graph->ops.size(), limits.instructions_max),
                "raise instructions_max at the top");
   source.network = std::make_shared<const Network>(std::move(network));
   return workload;

@@ -225,6 +225,7 @@ struct TraceWorkload {
 struct NetworkWorkload {
   std::shared_ptr<const Network> network;  ///< Never null.
   NetworkSizes sizes;
+  std::shared_ptr<const OpGraph> graph;  ///< What build_graph() makes of both; never null.
   Location where;  ///< Of `workload.network`: for mistakes that no line of the network's file shows.
   friend bool operator==(const NetworkWorkload& a, const NetworkWorkload& b) {
     return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes;

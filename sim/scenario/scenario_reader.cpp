@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string_view>
 
 #include "sim/config/hardware_reader.hpp"
@@ -47,6 +48,7 @@ class ScenarioReader {
       : file_(std::move(file)), folder_(std::filesystem::path(file_).parent_path()), options_(options) {
     search_.beside = folder_.empty() ? std::filesystem::path(".") : folder_;
     search_.extra = options.config_folders;
+    search_.files = options.files ? options.files : std::make_shared<config::FileStore>();
   }
 
   Scenario read(Node root) {
@@ -99,7 +101,7 @@ class ScenarioReader {
   std::optional<Node> expand(const Node& name) const {
     const std::string_view kind = config_kind(last_key(name.path()));
     if (kind.empty()) return std::nullopt;
-    return config::load_file(config::find_config(kind, name, search_));
+    return config::load_config(config::find_config(kind, name, search_), search_);
   }
 
   /// Lays the overlay over the base. A map over a name (`hardware: {memory: ...}` over `hardware: h200`)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ struct ScenarioOptions {
   std::vector<std::string> metrics;
   /// Where names of hardware and hosts are looked up, beside the scenario's own folder.
   std::vector<std::filesystem::path> config_folders;
+  /// Configurations that scenarios read before have left; none: each scenario reads its own.
+  std::shared_ptr<config::FileStore> files;
 };
 
 /// Reads a scenario file. Throws ConfigError with every mistake found.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 
@@ -199,6 +202,25 @@ TEST_CASE("A file is read as its text is", "[unit][config]") {
   const Node node = load_file(GPUSIM_SOURCE_DIR "/tests/data/names/beside/lab.yaml");
   CHECK(node.at("name").as<std::string>() == "beside");
   CHECK(node.location().file == GPUSIM_SOURCE_DIR "/tests/data/names/beside/lab.yaml");
+}
+
+TEST_CASE("A store gives a file's tree again until the file changes", "[unit][config]") {
+  namespace fs = std::filesystem;
+  const fs::path file =
+      fs::temp_directory_path() / ("gpusim-store-" + std::to_string(std::random_device{}()) + ".yaml");
+  const auto write = [&](const char* text) { std::ofstream(file) << text; };
+  FileStore store;
+  write("a: 1\n");
+  const Node first = store.load(file);
+  CHECK(store.load(file).item() == first.item());  // not read again
+  write("a: 12\n");                                // another size
+  CHECK(store.load(file).at("a").as<std::int64_t>() == 12);
+  write("a: 34\n");
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(2));  // another time
+  CHECK(store.load(file).at("a").as<std::int64_t>() == 34);
+  CHECK(first.at("a").as<std::int64_t>() == 1);  // trees that were given stay as they are
+  fs::remove(file);
+  CHECK(message_of([&] { store.load(file); }) == file.string() + ": error: no such file");
 }
 
 }  // namespace
