@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -243,6 +244,7 @@ class Command {
     options.variants = arguments.variants;
     options.metrics = metric_paths();
     options.config_folders = surroundings_.config_folders;
+    options.files = std::make_shared<config::FileStore>();
     if (arguments.steps) {
       if (*arguments.steps < 1)
         throw UsageError(fmt::format("--steps: must be at least 1, not {}", *arguments.steps));

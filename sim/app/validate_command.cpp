@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 
 #include "sim/app/run_variant.hpp"
 #include "sim/report/metrics.hpp"
@@ -30,6 +31,7 @@ class Predictor {
     if (!row.variant.empty()) options.variants = {row.variant};
     options.steps = row.steps;
     options.config_folders = surroundings_.config_folders;
+    options.files = files_;
     const Scenario scenario = read_scenario(folder_ / row.scenario, options);
     if (scenario.variants.size() != 1)
       throw ConfigError(Diagnostic{row.where, "variant",
@@ -75,6 +77,7 @@ class Predictor {
   const Surroundings& surroundings_;
   std::filesystem::path folder_;
   TraceStore traces_;
+  std::shared_ptr<config::FileStore> files_ = std::make_shared<config::FileStore>();
 };
 
 }  // namespace
