@@ -2,12 +2,37 @@
 #include "models/graph/memory.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "models/graph/caching_allocator.hpp"
 #include "models/graph/catalogue.hpp"
 
 namespace gpusim {
+namespace {
+
+/// Storages by the op at which something happens to them, each op's in ascending order.
+class ByOp {
+ public:
+  ByOp(const std::vector<OpIndex>& op_of, std::size_t ops) : begin_(ops + 2, 0) {
+    for (const OpIndex op : op_of)
+      if (op != graph_none) ++begin_[op + 2];
+    for (std::size_t i = 2; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+    storages_.resize(begin_.back());
+    for (std::size_t s = 0; s < op_of.size(); ++s)
+      if (op_of[s] != graph_none) storages_[begin_[op_of[s] + 1]++] = static_cast<StorageIndex>(s);
+  }
+  std::span<const StorageIndex> at(std::size_t op) const {
+    return std::span(storages_).subspan(begin_[op], begin_[op + 1] - begin_[op]);
+  }
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<StorageIndex> storages_;
+};
+
+}  // namespace
+
 MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
   MemoryUse use;
   // When each storage is made, and after which op it is given back.
@@ -38,31 +63,33 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
     counted += allocator.in_use() - before;
     return allocator.address(block);
   };
-  std::vector<std::vector<StorageIndex>> born(graph.ops.size());
-  std::vector<std::vector<StorageIndex>> freed(graph.ops.size() + 1);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     const Bytes bytes = graph.storages[s].bytes;
     switch (graph.storages[s].role) {
       case Role::Parameter:
         use.addresses[s] = take(bytes, use.parameters);
-        continue;
+        break;
       case Role::Buffer:
         use.addresses[s] = take(bytes, use.buffers);
-        continue;
+        break;
       case Role::State:
         use.addresses[s] = take(bytes, use.states);
-        continue;
+        break;
       case Role::Input:
         use.addresses[s] = take(bytes, use.inputs);
-        continue;
+        break;
       case Role::Activation:
       case Role::Gradient:
-        break;
+        if (made[s] == graph_none) last[s] = graph_none;
+        continue;
     }
-    if (made[s] == graph_none) continue;
-    born[made[s]].push_back(static_cast<StorageIndex>(s));
-    freed[std::min<std::size_t>(last[s], graph.ops.size())].push_back(static_cast<StorageIndex>(s));
+    // Resident: neither made nor given back in the step.
+    made[s] = graph_none;
+    last[s] = graph_none;
   }
+  // What the step gives is given back after its last op, by whoever asked for it.
+  const ByOp born(made, graph.ops.size());
+  const ByOp freed(last, graph.ops.size() + 1);
   if (has_product) take(product_workspace, use.workspace);
   const Bytes resident = allocator.in_use();
   use.peak = resident;
@@ -77,7 +104,7 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
     } else {
       workspace[i] = workspace[op.like];
     }
-    for (const StorageIndex s : born[i]) {
+    for (const StorageIndex s : born.at(i)) {
       block_of[s] = allocator.allocate(graph.storages[s].bytes);
       use.addresses[s] = allocator.address(block_of[s]);
     }
@@ -89,7 +116,7 @@ MemoryUse eager_memory(const OpGraph& graph, const GpuSpec& gpu) {
       use.peak_op = static_cast<OpIndex>(i);
     }
     if (extra) allocator.free(temporary);
-    for (const StorageIndex s : freed[i]) allocator.free(block_of[s]);
+    for (const StorageIndex s : freed.at(i)) allocator.free(block_of[s]);
   }
   use.reserved = allocator.reserved();
   return use;

@@ -7,8 +7,18 @@
 
 namespace gpusim {
 
+void Attributes::add(std::string_view name, AttributeValue value) {
+  if (values_.use_count() != 1) values_ = std::make_shared<Values>(all());
+  values_->emplace_back(name, std::move(value));
+}
+
+const Attributes::Values& Attributes::all() const {
+  static const Values none;
+  return values_ ? *values_ : none;
+}
+
 const AttributeValue* Attributes::find(std::string_view name) const {
-  for (const auto& [key, value] : values_)
+  for (const auto& [key, value] : all())
     if (key == name) return &value;
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -42,10 +43,12 @@ class GraphError : public std::invalid_argument {
 /// A number, word or list that belongs to an op: the dimension of a softmax, the stride of a convolution.
 using AttributeValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, Dims>;
 
-/// The attributes of one op, in the order in which its kind declares them.
+/// The attributes of one op, in the order in which its kind declares them. Copies share them.
 class Attributes {
  public:
-  void add(std::string_view name, AttributeValue value) { values_.emplace_back(name, std::move(value)); }
+  using Values = std::vector<std::pair<std::string_view, AttributeValue>>;  ///< Names are the catalogue's.
+
+  void add(std::string_view name, AttributeValue value);
   const AttributeValue* find(std::string_view name) const;
   bool has(std::string_view name) const;
   // Readers for attributes that the kind declares with this type and a default, or as required.
@@ -54,11 +57,13 @@ class Attributes {
   bool flag(std::string_view name) const;
   const std::string& word(std::string_view name) const;
   const Dims& dims(std::string_view name) const;
-  const std::vector<std::pair<std::string_view, AttributeValue>>& all() const { return values_; }
-  friend bool operator==(const Attributes&, const Attributes&) = default;
+  const Values& all() const;
+  friend bool operator==(const Attributes& a, const Attributes& b) {
+    return a.values_ == b.values_ || a.all() == b.all();
+  }
 
  private:
-  std::vector<std::pair<std::string_view, AttributeValue>> values_;  ///< Names are the catalogue's.
+  std::shared_ptr<Values> values_;  ///< Null: none. Changed only while nobody else has it.
 };
 
 using OpIndex = std::uint32_t;
