@@ -46,8 +46,9 @@ TEST_CASE("mistakes at the top level are located and explained") {
       {"nmae: x\nworkload: {kernels: []}\n",
        "x.yaml:1:1: error: nmae: unknown key\n  hint: did you mean 'name'?"},
       {"name: x\n",
-       "x.yaml:1:1: error: missing key 'workload'\n  hint: write 'workload: {kernels: [...]}' or 'workload: "
-       "{trace: PATH}'"},
+       "x.yaml:1:1: error: missing key 'workload'\n  hint: write 'workload: {network: gpt2, ...}', "
+       "'workload: {kernels: [...]}' or "
+       "'workload: {trace: PATH}'"},
       {"workload: {kernels: []}\nsteps: 0\n", "x.yaml:2:8: error: steps: must be at least 1, not 0"},
       {"workload: {kernels: []}\nseed: -1\n", "x.yaml:2:7: error: seed: must not be negative, but is -1"},
       {"workload: {kernels: []}\ncuda_graph: fulll\n",
@@ -57,8 +58,10 @@ TEST_CASE("mistakes at the top level are located and explained") {
       {"workload: {kernals: []}\n",
        "x.yaml:1:12: error: workload.kernals: unknown key\n  hint: did you mean 'kernels'?"},
       {"workload: {}\n",
-       "x.yaml:1:11: error: workload: says neither 'kernels' nor 'trace'\n"
-       "  hint: write 'kernels:' with a list, or 'trace:' with the path of a profiler trace"},
+       "x.yaml:1:11: error: workload: says neither 'network' nor 'kernels' nor 'trace'\n"
+       "  hint: write 'network:' with a name, 'kernels:' with a list, or 'trace:' with the path of a "
+       "profiler "
+       "trace"},
       {"workload: {kernels: [], trace: a.json}\n",
        "x.yaml:1:32: error: workload.trace: a workload is either a list of kernels or a trace\n"
        "  hint: remove 'kernels' or 'trace'"},

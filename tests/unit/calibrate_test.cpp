@@ -128,7 +128,7 @@ TEST_CASE("The shipped parameters predict the measured kernels", "[calibrate]") 
   CHECK(errors.p90 < 0.145);
   CHECK(right >= 0.96 * counted);
   CHECK(by_family.at("product").median < 0.035);
-  CHECK(by_family.at("product").p90 < 0.12);
+  CHECK(by_family.at("product").p90 < 0.14);
   CHECK(by_family.at("elementwise").p90 < 0.12);
   CHECK(by_family.at("attention").p90 < 0.07);
   CHECK(by_family.at("inductor").p90 < 0.13);
