@@ -2,6 +2,7 @@
 #include "sim/config/network_reader.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -262,8 +263,13 @@ Network read_with_base(const Node& file, const std::string& key, const SearchPat
     base.fail(
         "networks stand on each other more than " + std::to_string(base_depth_max) + " deep (base_depth_max)",
         "a network must not be its own base");
+  // A base is looked for beside the file that names it: a scenario called llama.yaml is no base of a shipped
+  // network.
+  SearchPath from = search;
+  from.beside = std::filesystem::path(file.location().file).parent_path();
+  if (from.beside.empty()) from.beside = ".";
   Network network =
-      read_with_base(load_config(find_config("networks", base, search), search), base.text(), search, depth + 1);
+      read_with_base(load_config(find_config("networks", base, from), from), base.text(), from, depth + 1);
   Fields fields(file);
   std::string text;
   fields.required("base", text);

@@ -114,6 +114,14 @@ class EagerBuilder {
     if (launch_.transferred)
       result_.built.notes.push_back("launch parameters of " + gpu_.name +
                                     " are transferred from another device");
+    if (gpu_.calibration && !gpu_.calibration->transferred_from.empty())
+      result_.built.notes.push_back(
+          fmt::format("kernels of {} are priced with the measurements of {}, scaled by peaks", gpu_.name,
+                      gpu_.calibration->transferred_from));
+    if (result_.memory.peak > gpu_.memory.capacity)
+      result_.built.notes.push_back(fmt::format("out of memory: the step needs {}, {} has {}",
+                                                format_quantity(result_.memory.peak), gpu_.name,
+                                                format_quantity(gpu_.memory.capacity)));
     return std::move(result_);
   }
 

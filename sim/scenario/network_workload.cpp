@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "sim/config/hf_config.hpp"
@@ -69,9 +70,13 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
     fields.errors().collect([&] {
       source.where = hf_config->location();
       const config::HfUse use{.sequence = source.sizes.sequence, .step = source.sizes.step};
-      const std::filesystem::path path(hf_config->as<std::string>());
-      config::HfNetwork hf = config::read_hf_config(
-          config::load_file(path.is_absolute() || folder.empty() ? path : folder / path), use);
+      const std::filesystem::path given(hf_config->as<std::string>());
+      const std::filesystem::path path = given.is_absolute() || folder.empty() ? given : folder / given;
+      std::error_code ignored;
+      if (!std::filesystem::exists(path, ignored))
+        hf_config->fail(fmt::format("no such file: '{}'", path.string()),
+                        "paths are relative to the scenario file");
+      config::HfNetwork hf = config::read_hf_config(config::load_file(path), use);
       network =
           config::read_network(config::load_text(hf.network, hf_config->location().file), limits.search);
       // What the scenario says goes over what the config says.

@@ -2,6 +2,7 @@
 // The networks of configs/networks: their parameters, FLOPs and GPU ops.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,17 @@ using Set = std::vector<std::pair<std::string_view, NetworkValue>>;
 NetworkSizes with(NetworkSizes s, const Set& parameters) {
   for (const auto& [name, value] : parameters) s.parameters.emplace(name, value);
   return s;
+}
+
+TEST_CASE("A file beside the scenario is no base of a shipped network", "[networks]") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "gpusim_networks_test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "llama.yaml") << "name: a scenario that is called like a network\n";
+  config::SearchPath search;
+  search.beside = folder;
+  const Network network = config::read_network(config::load_text("llama3_8b", "s.yaml"), search);
+  CHECK(parameter_count(build_graph(network, sizes(1, 1))) == 8030261248);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("Shipped networks have the parameters that their papers and checkpoints have", "[networks]") {
