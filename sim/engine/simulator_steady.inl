@@ -108,7 +108,8 @@ class StateWriter {
   void add(std::int64_t value) { state_.push_back(value); }
   /// A time that matters only while it is later than `from` now.
   void add_time(Picoseconds time, Picoseconds from = Picoseconds(0)) {
-    state_.push_back(std::max((time - now_).count(), from.count()));
+    // Held to `from` before the difference: a time that never was is min(), from which nothing can be taken.
+    state_.push_back((std::max(time, from + now_) - now_).count());
   }
 
  private:
