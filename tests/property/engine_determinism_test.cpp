@@ -59,9 +59,9 @@ std::uint64_t digest_of(bool distributions) {
 }  // namespace
 
 TEST_CASE("A thousand random programs run the same on every build and machine", "[engine][determinism]") {
-  CHECK(digest_of(false) == 0xafb83c10ea43ef33u);
+  CHECK(digest_of(false) == 0x59c903b2da5df9c8u);
 }
 
 TEST_CASE("So do a thousand with random durations", "[engine][determinism]") {
-  CHECK(digest_of(true) == 0x2937b845456e444du);
+  CHECK(digest_of(true) == 0xd645e856c527795du);
 }

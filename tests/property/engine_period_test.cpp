@@ -40,6 +40,18 @@ TEST_CASE("A thousand steps at the price of a period are those of the plain simu
   CHECK(repeated > 400);
 }
 
+TEST_CASE("A machine on which something has not happened yet repeats all the same", "[engine][period]") {
+  // Times that never were stand at the smallest time there is; they must not count as moving away from now.
+  for (const std::uint64_t seed : {10'008u, 10'044u, 10'117u}) {
+    INFO("seed " << seed);
+    const auto random = random_program(seed, {.distributions = false});
+    CHECK(run_steady(random.program, random.machine, {.steps_max = 50, .instructions_max = 100}).exact);
+    const auto skipped = run_by_period(random.program, random.machine, 1000, 2'000);
+    REQUIRE(skipped);
+    CHECK(equal(*skipped, run_event_by_event(random.program, random.machine, 1000)));
+  }
+}
+
 TEST_CASE("A billion steps are a billion periods", "[engine][period]") {
   const std::int64_t n = 1'000'000'000;
   const Run host_bound = run(pair(us(6), us(2)).program, Machine{}, n);
