@@ -111,34 +111,35 @@ GpuOps price(const Pricing& p, const Concatenation& work) {
   return {kernel("cat", figures)};
 }
 
-GpuOps price(const Pricing& p, const Dropout& work) {
-  if (work.elements == 0) return {};
+namespace {
+
+/// A random number for each element. As many blocks as the device holds at once; each goes over its elements
+/// in a loop.
+GpuOps random_kernel(const Pricing& p, std::string_view name, std::int64_t elements, std::int64_t bytes_read,
+                     std::int64_t bytes_written) {
+  if (elements == 0) return {};
   Stream s;
-  s.elements = static_cast<double>(work.elements);
-  s.read = s.elements * work.element_bytes;
-  s.written = s.elements * (work.element_bytes + 1);
+  s.elements = static_cast<double>(elements);
+  s.read = s.elements * static_cast<double>(bytes_read);
+  s.written = s.elements * static_cast<double>(bytes_written);
   s.lane_cycles = p.calibration.copy.random;
   s.start = p.calibration.pointwise.start;
   s.memory_share = p.calibration.pointwise.memory_share;
   KernelFigures figures = stream(p, s);
-  // As many blocks as the device holds at once; each goes over its elements in a loop.
   figures.blocks = std::min(figures.blocks, 8 * p.sms());
   figures.threads = 256;
-  return {kernel("dropout", figures)};
+  return {kernel(name, figures)};
+}
+
+}  // namespace
+
+GpuOps price(const Pricing& p, const Dropout& work) {
+  // A byte of mask beside each element.
+  return random_kernel(p, "dropout", work.elements, work.element_bytes, work.element_bytes + 1);
 }
 
 GpuOps price(const Pricing& p, const RandomFill& work) {
-  if (work.elements == 0) return {};
-  Stream s;
-  s.elements = static_cast<double>(work.elements);
-  s.written = s.elements * work.element_bytes;
-  s.lane_cycles = p.calibration.copy.random;
-  s.start = p.calibration.pointwise.start;
-  s.memory_share = p.calibration.pointwise.memory_share;
-  KernelFigures figures = stream(p, s);
-  figures.blocks = std::min(figures.blocks, 8 * p.sms());
-  figures.threads = 256;
-  return {kernel("random_fill", figures)};
+  return random_kernel(p, "random_fill", work.elements, 0, work.element_bytes);
 }
 
 GpuOps price(const Pricing& p, const Memset& work) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "models/hardware/gpu_spec.hpp"
-#include "sim/calibrate/kernel_cases.hpp"
+#include "sim/calibrate/kernel_table.hpp"
 
 namespace gpusim::calibrate {
 

@@ -6,16 +6,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
-#include <limits>
-#include <map>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "models/cost/measurement_formulas.hpp"
-#include "sim/config/error.hpp"
+#include "sim/calibrate/rotation.hpp"
 
 namespace gpusim::calibrate {
 namespace {
@@ -28,13 +23,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
     if (end == std::string_view::npos) return parts;
     text.remove_prefix(end + 1);
   }
-}
-
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
 }
 
 /// All whole numbers in a text, in order: "B1H32T128D64" gives 1, 32, 128, 64.
@@ -53,66 +41,6 @@ std::vector<std::int64_t> numbers(std::string_view text) {
   }
   return found;
 }
-
-// --- Which buffers a run meets in the L2.
-
-constexpr double never = 1e18;
-
-/// Repeated runs of one op as the measurement scripts make them: `sets` buffers are written one after the
-/// other, two runs warm up, then every run takes the next set.
-struct Rotation {
-  double sets = 1;
-  double in = 0;         ///< Bytes that a run reads of its own set.
-  double out = 0;        ///< Bytes that it writes.
-  bool own_out = false;  ///< Each set has its own output; else the allocator gives the same block each time.
-  int runs = 5;
-};
-
-/// Bytes touched since the same bytes were touched last, themselves included: median of the runs.
-struct Reuse {
-  double reads = never;
-  double writes = never;
-};
-
-Reuse reuse(const Rotation& r) {
-  const int sets = static_cast<int>(r.sets);
-  double clock = 0;
-  std::vector<double> in(static_cast<std::size_t>(sets));
-  std::vector<double> out(static_cast<std::size_t>(sets), -never);
-  for (int i = 0; i < sets; ++i) in[static_cast<std::size_t>(i)] = clock += r.in;
-  const double shared_out = r.own_out ? 0 : r.out;
-  std::vector<double> reads;
-  std::vector<double> writes;
-  for (int run = -2; run < r.runs; ++run) {
-    const auto set = static_cast<std::size_t>(run < 0 ? std::min(run + 2, sets - 1) : run % sets);
-    if (run >= 0) {
-      reads.push_back(clock - in[set] + r.in + shared_out);
-      writes.push_back(r.own_out ? clock - out[set] + r.in + r.out : r.in + r.out);
-    }
-    clock += r.in;
-    in[set] = clock;
-    if (r.own_out) {
-      clock += r.out;
-      out[set] = clock;
-    }
-  }
-  return {median(reads), median(writes)};
-}
-
-CacheState state(const Reuse& r, const GpuSpec& gpu) {
-  const auto share = [&](double bytes) {
-    return bytes >= 1e15 ? 1.0 : cold_share(Bytes(std::llround(bytes)), gpu);
-  };
-  return {share(r.reads), share(r.writes)};
-}
-
-/// `rot` of the scripts: as many sets as are needed to miss a cache of 120 MiB.
-double rotated_sets(double bytes) {
-  if (bytes >= static_cast<double>(1 << 28)) return 2;
-  return std::clamp(std::floor(static_cast<double>(120 << 20) / std::max(bytes, 1.0)) + 2, 1.0, 24.0);
-}
-
-// --- Names.
 
 /// A name cut at its slashes, and what is read off it.
 struct Name {
@@ -146,7 +74,7 @@ Rotation rotated(const KernelCase& c, Rotation rotation) {
 /// A case of a single work whose cache state follows from one rotation.
 CaseWorks single(KernelWork work, const Rotation& rotation) {
   return [work = std::move(work), met = reuse(rotation)](const GpuSpec& gpu) {
-    return std::vector<CachedWork>{{work, state(met, gpu)}};
+    return std::vector<CachedWork>{{work, cache_state(met, gpu)}};
   };
 }
 
@@ -243,7 +171,7 @@ bool elementwise(KernelCase& c, const Name& name) {
     r.in = elements * size;
     r.out = elements * size;
     c.works = [=, met = reuse(rotated(c, r))](const GpuSpec& gpu) {
-      const CacheState state_of_copy = state(met, gpu);
+      const CacheState state_of_copy = cache_state(met, gpu);
       return std::vector<CachedWork>{{pointwise(n, r.in, r.out, 0), state_of_copy},
                                      {pointwise(n, r.in, r.out, 0, Pointwise::Access::Strided),
                                       {state_of_copy.cold_writes, state_of_copy.cold_writes}}};
@@ -265,7 +193,7 @@ bool elementwise(KernelCase& c, const Name& name) {
     r.sets = name.last_is("hot") ? 1 : rotated_sets(r.in + r.out);
     c.works = [=, f = known.function, in_place = known.in_place, written = elements * size,
                met = reuse(rotated(c, r))](const GpuSpec& gpu) {
-      CacheState cache = state(met, gpu);
+      CacheState cache = cache_state(met, gpu);
       if (in_place) cache.cold_writes = cache.cold_reads;
       Pointwise work;
       work.elements = n;
@@ -400,7 +328,8 @@ bool attention(KernelCase& c, const Name& name, bool backward) {
   b.in = 3 * q + kv;
   b.out = 2 * q + kv;
   c.works = [work, forward = reuse(rotated(c, r)), back = reuse(rotated(c, b))](const GpuSpec& gpu) {
-    return std::vector<CachedWork>{{work, state(forward, gpu)}, {AttentionBackward{work}, state(back, gpu)}};
+    return std::vector<CachedWork>{{work, cache_state(forward, gpu)},
+                                   {AttentionBackward{work}, cache_state(back, gpu)}};
   };
   return true;
 }
@@ -667,7 +596,7 @@ bool inductor(KernelCase& c, const Name& name) {
       const double cycles = lane_cycles(gelu ? AluFunction::GeluTanh : AluFunction::Silu, gpu);
       return std::vector<CachedWork>{
           {InductorPointwise{rows * columns, bytes(r.in + (gelu ? line : 0)), bytes(r.out), cycles},
-           state(met, gpu)}};
+           cache_state(met, gpu)}};
     };
   } else if (op == "rms_norm" || op == "residual_rms_norm") {
     row.shared = bytes(line);
@@ -681,7 +610,7 @@ bool inductor(KernelCase& c, const Name& name) {
     c.works = [=](const GpuSpec& gpu) {
       InductorRowReduction softmax = row;
       softmax.lane_cycles = lane_cycles(AluFunction::Exp, gpu);
-      return std::vector<CachedWork>{{softmax, state(met, gpu)}};
+      return std::vector<CachedWork>{{softmax, cache_state(met, gpu)}};
     };
   } else if (op == "sum_last") {
     row.writes_rows = false;
@@ -712,30 +641,6 @@ bool alu(KernelCase& c, const Name& name) {
   return true;
 }
 
-// --- Tables.
-
-/// The fields of one line of CSV; quotes keep commas.
-std::vector<std::string> csv_fields(std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char ch = line[i];
-    if (ch == '"') {
-      if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
-        fields.back() += '"';
-        ++i;
-      } else {
-        quoted = !quoted;
-      }
-    } else if (ch == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += ch;
-    }
-  }
-  return fields;
-}
-
 }  // namespace
 
 bool understand(KernelCase& kernel_case) {
@@ -762,64 +667,6 @@ bool understand(KernelCase& kernel_case) {
   if (family == "inductor") return inductor(kernel_case, name);
   if (family == "alu") return alu(kernel_case, name);
   return other(kernel_case, name);
-}
-
-KernelTable parse_kernel_table(std::string_view text, const std::string& file) {
-  KernelTable table;
-  std::vector<std::string> columns;
-  Errors errors;
-  int line_number = 0;
-  const auto complain = [&](std::string what, std::string hint = {}) {
-    errors.add(Diagnostic{Location{file, line_number, 1}, "", std::move(what), std::move(hint)});
-  };
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    ++line_number;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string> fields = csv_fields(line);
-    if (columns.empty()) {
-      columns = fields;
-      for (const char* needed : {"case", "us"})
-        if (std::find(columns.begin(), columns.end(), needed) == columns.end())
-          complain("the table has no column '" + std::string(needed) + "'",
-                   "the first line names the columns: case,us,us_min,kernels");
-      errors.throw_if_any();
-      continue;
-    }
-    const auto field = [&](std::string_view column) -> std::string {
-      const auto found = std::find(columns.begin(), columns.end(), column);
-      const auto index = static_cast<std::size_t>(found - columns.begin());
-      return index < fields.size() ? fields[index] : std::string();
-    };
-    KernelCase one;
-    one.name = field("case");
-    const auto us = number(field("us"));
-    if (!us || *us <= 0) {
-      complain("'" + one.name + "' has no duration: us is '" + field("us") + "'",
-               "a positive number of microseconds");
-      continue;
-    }
-    one.us = *us;
-    one.us_min = number(field("us_min")).value_or(*us);
-    one.sets = static_cast<int>(number(field("sets")).value_or(0));
-    one.gpu_ops = static_cast<int>(number(field("kernels")).value_or(0));
-    if (understand(one))
-      table.cases.push_back(std::move(one));
-    else
-      table.unknown.push_back(one.name);
-  }
-  errors.throw_if_any();
-  return table;
-}
-
-KernelTable read_kernel_table(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw ConfigError(Diagnostic{Location{file.string(), 0, 0}, "", "cannot read this table", ""});
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return parse_kernel_table(text, file.string());
 }
 
 double predict_us(const KernelCase& kernel_case, const GpuSpec& gpu) {

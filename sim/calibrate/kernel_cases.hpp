@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured kernels: tables of the measurement scripts (validation/h200/README.md has the format), and what
-// work each case stands for.
+// Measured kernels: what work the name of a case of the measurement scripts stands for.
 //
 // A case's name says the op and its shapes; the scripts' way of rotating buffers decides what of them is in
 // the L2 when the kernel runs, so that is worked out here as well.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/cost/kernel_work.hpp"
@@ -39,17 +36,6 @@ struct KernelCase {
 /// The works that a case's name stands for; nothing for a name that is not known. `family` and `group` are
 /// filled in.
 bool understand(KernelCase& kernel_case);
-
-struct KernelTable {
-  std::vector<KernelCase> cases;
-  std::vector<std::string> unknown;  ///< Names that are not understood.
-};
-
-/// Reads a table with the columns `case`, `us` and, if there, `us_min`, `kernels` and `sets`. Throws
-/// ConfigError with the line of a row that is no measurement.
-KernelTable read_kernel_table(const std::filesystem::path& file);
-/// The same from text; `file` is what messages call it.
-KernelTable parse_kernel_table(std::string_view text, const std::string& file);
 
 /// Predicted duration of a case in microseconds.
 double predict_us(const KernelCase& kernel_case, const GpuSpec& gpu);

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string_view>
+
+#include "sim/config/csv.hpp"
 
 namespace gpusim::validate {
 namespace {
@@ -20,45 +21,12 @@ const std::vector<std::string> known_columns{"case",    "scenario", "variant",  
                                              "steps",   "step_us",  "step_us_low", "step_us_high", "busy_us",
                                              "gpu_ops", "flops",    "peak_bytes",  "note"};
 
-struct Cell {
-  std::string text;
-  int column = 1;  ///< Where it begins in its line, from 1.
-};
-
-/// The cells of a line; quotes hold commas, two quotes in quotes are one.
-std::vector<Cell> cells_of(const std::string& line) {
-  std::vector<Cell> cells(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      cells.back().text += '"';
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.push_back({"", static_cast<int>(i) + 2});
-    } else {
-      cells.back().text += c;
-    }
-  }
-  return cells;
-}
-
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, separator);)
     if (!part.empty()) parts.push_back(part);
   return parts;
-}
-
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > -1e300 && value < 1e300))
-    return std::nullopt;
-  return value;
 }
 
 class TableReader {
@@ -112,7 +80,7 @@ class TableReader {
         std::string value = words[i].substr(equals + 1);
         const bool percent = !value.empty() && value.back() == '%';
         if (percent) value.pop_back();
-        const auto share = number(value);
+        const auto share = config::csv_number(value);
         const std::string key = words[i].substr(0, equals);
         if (!share || !percent || *share < 0) {
           fail(1, "limit", fmt::format("'{}' is no percentage", words[i]), "write mean=5%");
@@ -137,7 +105,7 @@ class TableReader {
   }
 
   void read_header(const std::string& line) {
-    for (const Cell& cell : cells_of(line)) {
+    for (const config::CsvCell& cell : config::csv_cells(line)) {
       if (std::find(known_columns.begin(), known_columns.end(), cell.text) == known_columns.end())
         fail(cell.column, cell.text, "unknown column", name_hint(cell.text, known_columns, "columns"));
       if (std::find(columns_.begin(), columns_.end(), cell.text) != columns_.end())
@@ -150,7 +118,7 @@ class TableReader {
   }
 
   void read_row(const std::string& line) {
-    const std::vector<Cell> cells = cells_of(line);
+    const std::vector<config::CsvCell> cells = config::csv_cells(line);
     if (cells.size() != columns_.size()) {
       fail(1, "", fmt::format("{} cells, but the header names {} columns", cells.size(), columns_.size()),
            "");
@@ -176,7 +144,7 @@ class TableReader {
       else if (column == "note")
         row.note = text;
       else if (!text.empty()) {
-        const auto value = number(text);
+        const auto value = config::csv_number(text);
         if (!value || *value < 0) {
           fail(cells[i].column, column, fmt::format("'{}' is no number of at least 0", text), "");
           continue;
