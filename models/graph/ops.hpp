@@ -40,13 +40,6 @@ KernelWork copy_work(const TensorType& from, const TensorType& to);
 /// Writing `type` without reading.
 Pointwise fill_work(const TensorType& type);
 
-/// Strides with which `type` can be seen as `shape` without moving anything, by PyTorch's rule; nothing if it
-/// cannot.
-std::optional<Dims> view_strides(const TensorType& type, const Dims& shape);
-
-/// Whether all but the last dimension fold into one: then the tensor is a matrix of rows.
-bool is_matrix_of_rows(const TensorType& type);
-
 /// All dimensions but the last, multiplied.
 std::int64_t row_count(const TensorType& type);
 

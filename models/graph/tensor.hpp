@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "models/graph/element_type.hpp"
@@ -67,6 +68,13 @@ bool is_contiguous(const TensorType& type);
 bool is_channels_last(const TensorType& type);
 /// Whether each place in memory is used by one element, without holes, in whatever order.
 bool is_dense(const TensorType& type);
+
+/// Strides with which `type` can be seen as `shape` without moving anything, by PyTorch's rule; nothing if it
+/// cannot.
+std::optional<Dims> view_strides(const TensorType& type, const Dims& shape);
+
+/// Whether all but the last dimension fold into one: then the tensor is a matrix of rows.
+bool is_matrix_of_rows(const TensorType& type);
 
 inline std::int64_t elements(const TensorType& type) {
   return element_count(type.shape);

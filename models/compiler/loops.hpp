@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A region as loops over buffers: what a compiler decides about, and nothing of what the numbers mean.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/compiler/access.hpp"
+#include "models/cost/kernel_work.hpp"
+#include "models/graph/catalogue.hpp"
+#include "models/graph/op_graph.hpp"
+
+namespace gpusim {
+
+using BufferIndex = std::uint32_t;
+using LoopIndex = std::uint32_t;
+inline constexpr std::uint32_t loop_none = std::numeric_limits<std::uint32_t>::max();
+
+/// Memory that loops read and write: what the region is given, and what it makes.
+struct Buffer {
+  std::int64_t elements = 0;
+  ElementType element = ElementType::Fp32;
+  StorageIndex storage =
+      graph_none;                  ///< Of the op graph where the region is given it or must leave it there.
+  LoopIndex producer = loop_none;  ///< None: given.
+  bool needed = false;             ///< Somebody outside of the region reads it.
+  Bytes bytes() const { return Bytes(elements * size_of(element)); }
+};
+
+/// One way in which a loop reads or writes a buffer.
+struct Touch {
+  BufferIndex buffer = loop_none;
+  Access access;
+  /// Distinct bytes. Of an indirect one: of the rows that it finds.
+  Bytes bytes{0};
+  bool indirect = false;  ///< At places that data decide.
+  friend bool operator==(const Touch& a, const Touch& b) {
+    return a.buffer == b.buffer && a.indirect == b.indirect && a.access == b.access;
+  }
+};
+
+enum class LoopKind : std::uint8_t {
+  Pointwise,
+  Reduction,
+  Library,  ///< One or several kernels of a library: nothing joins them, unless the product takes an
+            ///< epilogue.
+  Nothing,  ///< Memory without contents.
+};
+
+/// How a reduction runs over its row.
+enum class RowPass : std::uint8_t { Plain, Welford, OnlineSoftmax, ArgMax };
+
+/// One loop: for each of `numel` places, over `rnumel` values that are reduced to one.
+struct Loop {
+  LoopKind kind = LoopKind::Pointwise;
+  OpIndex op = graph_none;             ///< The op that it is made for.
+  std::vector<OpIndex> origins;        ///< All whose work is in it; ascending.
+  std::vector<std::string_view> aten;  ///< Names of the framework's ops in it, for the kernel's name.
+  std::int64_t numel = 0;
+  std::int64_t rnumel = 1;
+  std::vector<Touch> reads;
+  std::vector<Touch> writes;
+  double lane_cycles = 0;  ///< Of functions, per element.
+  RowPass pass = RowPass::Plain;
+  bool inner = true;     ///< The reduced values lie next to each other.
+  bool scatter = false;  ///< Writes at places that data decide, or into a part of a buffer that stays.
+  bool random = false;
+  std::vector<EagerCall> calls;  ///< Library: what it launches.
+  bool product = false;          ///< A matrix product or convolution: may take an epilogue.
+};
+
+struct LoopGraph {
+  std::vector<Buffer> buffers;
+  std::vector<Loop> loops;  ///< In an order in which they can run.
+};
+
+}  // namespace gpusim

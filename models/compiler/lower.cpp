@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/compiler/lower.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "models/compiler/lowering.hpp"
+
+namespace gpusim {
+namespace {
+
+template <class T>
+void add_sorted(std::vector<T>& into, const T& item) {
+  const auto at = std::lower_bound(into.begin(), into.end(), item);
+  if (at == into.end() || *at != item) into.insert(at, item);
+}
+
+/// Strides of a tensor as one of `shape` reads it: 0 along dimensions that it does not have.
+Dims broadcast_strides(const TensorType& type, const Dims& shape) {
+  Dims strides;
+  const int more = shape.rank() - type.shape.rank();
+  for (int d = 0; d < shape.rank(); ++d)
+    strides.push_back(d < more || type.shape[d - more] == 1 ? 0 : type.strides[d - more]);
+  return strides;
+}
+
+bool is_view_of_first(const OpGraph& graph, const Op& op) {
+  return op.kind->fusion == FusionClass::View && !op.outputs.empty() && !op.inputs.empty() &&
+         graph.tensors[op.outputs.front()].storage == graph.tensors[op.inputs.front()].storage;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> view_offsets(const OpGraph& graph) {
+  std::vector<std::int64_t> offsets(graph.tensors.size(), 0);
+  for (const Op& op : graph.ops) {
+    if (op.inputs.empty() || op.inputs.front() == graph_none) continue;
+    const TensorIndex in = op.inputs.front();
+    const GraphTensor& from = graph.tensors[in];
+    const std::string_view kind = op.kind->name;
+    std::int64_t offset = offsets[in];
+    std::int64_t step = 0;  // from one output to the next
+    const auto dim = [&](std::string_view name) {
+      const std::int64_t d = op.attributes.integer(name);
+      return static_cast<int>(d < 0 ? d + from.type.shape.rank() : d);
+    };
+    if (kind == "select") {
+      const int at = dim("dim");
+      const std::int64_t index = op.attributes.integer("index");
+      offset += (index < 0 ? index + from.type.shape[at] : index) * from.type.strides[at];
+    } else if (kind == "slice") {
+      const int at = dim("dim");
+      const std::int64_t start = op.attributes.integer("start");
+      offset +=
+          std::clamp<std::int64_t>(start < 0 ? start + from.type.shape[at] : start, 0, from.type.shape[at]) *
+          from.type.strides[at];
+    } else if (kind == "unbind") {
+      step = from.type.strides[dim("dim")];
+    }
+    for (const TensorIndex out : op.outputs) {
+      if (graph.tensors[out].storage != from.storage) continue;
+      offsets[out] = offset;
+      if (kind == "split" || kind == "chunk") {
+        const int at = dim("dim");
+        offset += graph.tensors[out].type.shape[at] * from.type.strides[at];
+      } else {
+        offset += step;
+      }
+    }
+  }
+  return offsets;
+}
+
+Lowering::Lowering(const OpGraph& graph, const GpuSpec& gpu, OpIndex first, OpIndex last,
+                   const std::vector<std::int64_t>& offsets, const LowerOptions& options)
+    : graph_(graph), gpu_(gpu), first_(first), last_(last), offsets_(offsets), options_(options) {
+  const std::size_t tensors = graph.tensors.size();
+  boxes_by_tensor_.assign(tensors, loop_none);
+  boxes_by_storage_.assign(graph.storages.size(), loop_none);
+  users_.assign(tensors, 0);
+  memory_user_.assign(tensors, 0);
+  outside_.assign(tensors, 0);
+  views_.resize(tensors);
+  reader_begin_.assign(tensors + 1, 0);
+  const auto each_input = [](const Op& op, const auto& body) {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const TensorIndex t = op.inputs[i];
+      if (t == graph_none) continue;
+      // One user, however often it reads the tensor.
+      if (std::find(op.inputs.begin(), op.inputs.begin() + static_cast<std::ptrdiff_t>(i), t) ==
+          op.inputs.begin() + static_cast<std::ptrdiff_t>(i))
+        body(t);
+    }
+  };
+  for (OpIndex i = first; i < last; ++i)
+    each_input(graph.ops[i], [&](TensorIndex t) { ++reader_begin_[t + 1]; });
+  for (std::size_t t = 0; t < tensors; ++t) reader_begin_[t + 1] += reader_begin_[t];
+  readers_.resize(reader_begin_[tensors]);
+  std::vector<std::uint32_t> next(reader_begin_.begin(), reader_begin_.end() - 1);
+  for (OpIndex i = first; i < last; ++i)
+    each_input(graph.ops[i], [&](TensorIndex t) {
+      readers_[next[t]++] = i;
+      ++users_[t];
+      if (wants_memory(graph.ops[i])) memory_user_[t] = 1;
+    });
+  for (OpIndex i = last; i < graph.ops.size(); ++i)
+    for (const TensorIndex t : graph.ops[i].inputs)
+      if (t != graph_none) outside_[t] = 1;
+  for (const TensorIndex t : graph.outputs) outside_[t] = 1;
+  for (std::size_t t = 0; t < tensors; ++t)
+    if (outside_[t] != 0) ++users_[t];
+}
+
+bool Lowering::wants_memory(const Op& op) const {
+  return op.kind->fusion == FusionClass::Product || op.kind->fusion == FusionClass::Library ||
+         op.kind->fusion == FusionClass::Scatter;
+}
+
+LoopGraph Lowering::run() {
+  for (OpIndex i = first_; i < last_; ++i) {
+    op_ = i;
+    lower(graph_.ops[i]);
+    for (const TensorIndex t : graph_.ops[i].outputs) after(t);
+  }
+  for (OpIndex i = first_; i < last_; ++i)
+    for (const TensorIndex t : graph_.ops[i].outputs)
+      if (outside_[t] != 0) {
+        const BufferIndex buffer = realize(t);
+        result_.buffers[buffer].needed = true;
+        result_.buffers[buffer].storage = graph_.tensors[t].storage;
+      }
+  return std::move(result_);
+}
+
+void Lowering::lower(const Op& op) {
+  if (const LowerFunction function = lower_function(*op.kind)) {
+    function(*this, op);
+    return;
+  }
+  switch (op.kind->fusion) {
+    case FusionClass::View:
+      if (is_view_of_first(graph_, op)) {
+        for (const TensorIndex out : op.outputs) {
+          alias(out, op.inputs.front());
+          add_view_name(out, op.kind->name);
+        }
+        return;
+      }
+      lower_pointwise(*this, op);  // a copy into another layout
+      return;
+    case FusionClass::Pointwise:
+    case FusionClass::Random:
+      lower_pointwise(*this, op);
+      return;
+    default: {
+      const OpTypes types(graph_, op);
+      library(op, op.kind->eager(types.view(op), gpu_));
+    }
+  }
+}
+
+std::uint32_t Lowering::box_of(TensorIndex t) {
+  std::uint32_t& box = boxes_by_tensor_[t];
+  if (box != loop_none) return box;
+  // Given from outside: in memory.
+  const GraphTensor& tensor = graph_.tensors[t];
+  std::uint32_t& given = boxes_by_storage_[tensor.storage];
+  if (given == loop_none) {
+    Box memory;
+    memory.element = tensor.type.element;
+    memory.elements =
+        std::max<std::int64_t>(graph_.storages[tensor.storage].bytes.value() / size_of(memory.element), 1);
+    memory.buffer = new_buffer(memory.elements, memory.element);
+    result_.buffers[memory.buffer].storage = tensor.storage;
+    given = static_cast<std::uint32_t>(boxes_.size());
+    boxes_.push_back(std::move(memory));
+  }
+  box = given;
+  return box;
+}
+
+BufferIndex Lowering::new_buffer(std::int64_t elements, ElementType element) {
+  result_.buffers.push_back({.elements = elements, .element = element});
+  return static_cast<BufferIndex>(result_.buffers.size() - 1);
+}
+
+void Lowering::alias(TensorIndex t, TensorIndex of) {
+  boxes_by_tensor_[t] = box_of(of);
+  views_[t] = views_[of];
+}
+
+void Lowering::define(TensorIndex t, Value value) {
+  Box box;
+  box.element = type(t).element;
+  box.elements = std::max<std::int64_t>(
+      graph_.storages[graph_.tensors[t].storage].bytes.value() / size_of(box.element), 1);
+  add_sorted(value.origins, op_);
+  box.value = std::move(value);
+  box.op = op_;
+  boxes_by_tensor_[t] = static_cast<std::uint32_t>(boxes_.size());
+  boxes_.push_back(std::move(box));
+}
+
+void Lowering::place(TensorIndex t, BufferIndex buffer) {
+  Box box;
+  box.element = type(t).element;
+  box.elements = result_.buffers[buffer].elements;
+  box.buffer = buffer;
+  box.op = op_;
+  boxes_by_tensor_[t] = static_cast<std::uint32_t>(boxes_.size());
+  boxes_.push_back(std::move(box));
+}
+
+bool Lowering::is_made_by_loop(TensorIndex t) {
+  const Box& box = boxes_[box_of(t)];
+  if (box.buffer == loop_none) return false;
+  const LoopIndex producer = result_.buffers[box.buffer].producer;
+  return producer != loop_none && result_.loops[producer].kind != LoopKind::Library;
+}
+
+void Lowering::join(Value& into, const Value& other) {
+  for (const Touch& touch : other.reads)
+    if (std::find(into.reads.begin(), into.reads.end(), touch) == into.reads.end())
+      into.reads.push_back(touch);
+  into.lane_cycles += other.lane_cycles;
+  into.functions += other.functions;
+  into.random = into.random || other.random;
+  for (const OpIndex op : other.origins) add_sorted(into.origins, op);
+  for (const std::string_view name : other.aten) add_sorted(into.aten, name);
+}
+
+Value Lowering::read(TensorIndex t, const TensorType& loop) {
+  return read(t, Access::over(loop.shape, loop.strides, broadcast_strides(type(t), loop.shape), offset(t)));
+}
+
+Value Lowering::read(TensorIndex t, const Access& access) {
+  const Box& box = boxes_[box_of(t)];
+  Value value;
+  if (box.buffer != loop_none) {
+    value.reads.push_back(
+        {.buffer = box.buffer, .access = access, .bytes = Bytes(access.touched() * size_of(box.element))});
+  } else {
+    value = box.value;
+    for (Touch& touch : value.reads) {
+      const std::int64_t whole = std::max<std::int64_t>(touch.access.size(), 1);
+      touch.access = access.then(touch.access);
+      if (touch.indirect || touch.access.is_irregular()) {
+        // Of what the whole expression reads, the share of its places that are looked at.
+        touch.bytes = Bytes(static_cast<std::int64_t>(
+            static_cast<double>(touch.bytes.value()) *
+            std::min(1.0, static_cast<double>(access.touched()) / static_cast<double>(whole))));
+      } else {
+        touch.bytes = Bytes(touch.access.touched() * size_of(result_.buffers[touch.buffer].element));
+      }
+    }
+  }
+  for (const std::string_view name : views_[t]) add_sorted(value.aten, name);
+  return value;
+}
+
+BufferIndex Lowering::realize(TensorIndex t) {
+  return realize_box(box_of(t));
+}
+
+BufferIndex Lowering::realize_box(std::uint32_t box) {
+  if (boxes_[box].buffer != loop_none) return boxes_[box].buffer;
+  const BufferIndex buffer = new_buffer(boxes_[box].elements, boxes_[box].element);
+  const std::int64_t elements = boxes_[box].elements;
+  Value value = std::move(boxes_[box].value);
+  boxes_[box].value = {};
+  boxes_[box].buffer = buffer;
+  const OpIndex op = std::exchange(op_, boxes_[box].op);
+  add_loop(LoopKind::Pointwise, std::move(value), elements, 1, {buffer});
+  op_ = op;
+  return buffer;
+}
+
+LoopIndex Lowering::add_loop(LoopKind kind, Value value, std::int64_t numel, std::int64_t rnumel,
+                             std::initializer_list<BufferIndex> buffers) {
+  Loop loop;
+  loop.kind = kind;
+  loop.op = op_;
+  add_sorted(value.origins, op_);
+  loop.origins = std::move(value.origins);
+  loop.aten = std::move(value.aten);
+  loop.numel = numel;
+  loop.rnumel = rnumel;
+  // A loop that reduces, or that others join, does not see where a broadcast at the inner end repeats.
+  for (Touch& touch : value.reads) {
+    touch.access = touch.access.without_inner_broadcast();
+    if (std::find(loop.reads.begin(), loop.reads.end(), touch) == loop.reads.end())
+      loop.reads.push_back(touch);
+  }
+  loop.lane_cycles = value.lane_cycles;
+  loop.random = value.random;
+  const auto index = static_cast<LoopIndex>(result_.loops.size());
+  for (const BufferIndex buffer : buffers) {
+    Buffer& memory = result_.buffers[buffer];
+    memory.producer = index;
+    loop.writes.push_back(
+        {.buffer = buffer, .access = Access::straight(memory.elements), .bytes = memory.bytes()});
+  }
+  result_.loops.push_back(std::move(loop));
+  return index;
+}
+
+BufferIndex Lowering::row_copy(TensorIndex t, std::string_view name) {
+  Value value = read(t, contiguous_tensor(type(t).element, type(t).shape));
+  add_sorted(value.aten, name);
+  const BufferIndex buffer = new_buffer(elements(type(t)), type(t).element);
+  add_loop(LoopKind::Pointwise, std::move(value), elements(type(t)), 1, {buffer});
+  return buffer;
+}
+
+LoopIndex Lowering::library(const Op& op, std::vector<EagerCall> calls,
+                            const std::vector<BufferIndex>& copies) {
+  Value value;
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const TensorIndex t = op.inputs[i];
+    if (t == graph_none) continue;
+    const bool copied = i < copies.size() && copies[i] != loop_none;
+    const BufferIndex buffer = copied ? copies[i] : realize(t);
+    Touch touch{.buffer = buffer,
+                .access = copied ? Access::straight(result_.buffers[buffer].elements)
+                                 : Access::over(type(t).shape, type(t).strides, type(t).strides, offset(t)),
+                .bytes = copied ? result_.buffers[buffer].bytes() : bytes(t)};
+    if (std::find(value.reads.begin(), value.reads.end(), touch) == value.reads.end())
+      value.reads.push_back(touch);
+  }
+  bool launches = false;
+  for (const EagerCall& call : calls) launches = launches || !call.work.empty();
+  const LoopIndex index =
+      add_loop(launches ? LoopKind::Library : LoopKind::Nothing, std::move(value), 0, 1, {});
+  Loop& loop = result_.loops[index];
+  loop.calls = std::move(calls);
+  for (const TensorIndex t : op.outputs) {
+    const GraphTensor& tensor = graph_.tensors[t];
+    loop.numel = std::max(loop.numel, elements(tensor.type));
+    const bool in_place = !op.inputs.empty() && op.inputs.front() != graph_none &&
+                          tensor.storage == graph_.tensors[op.inputs.front()].storage;
+    if (in_place) {
+      const BufferIndex buffer = realize(op.inputs.front());
+      boxes_by_tensor_[t] = box_of(op.inputs.front());
+      result_.loops[index].scatter = true;
+      result_.loops[index].writes.push_back(
+          {.buffer = buffer,
+           .access = Access::irregular(elements(tensor.type), next_irregular()),
+           .bytes = bytes(t)});
+      continue;
+    }
+    const BufferIndex buffer =
+        new_buffer(std::max<std::int64_t>(
+                       graph_.storages[tensor.storage].bytes.value() / size_of(tensor.type.element), 1),
+                   tensor.type.element);
+    result_.buffers[buffer].producer = index;
+    result_.loops[index].writes.push_back({.buffer = buffer,
+                                           .access = Access::straight(result_.buffers[buffer].elements),
+                                           .bytes = result_.buffers[buffer].bytes()});
+    place(t, buffer);
+  }
+  return index;
+}
+
+std::int32_t Lowering::buffers_read(const Value& value) const {
+  std::int32_t count = 0;
+  for (std::size_t i = 0; i < value.reads.size(); ++i) {
+    bool seen = false;
+    for (std::size_t j = 0; j < i; ++j) seen = seen || value.reads[j].buffer == value.reads[i].buffer;
+    if (!seen) ++count;
+  }
+  return count;
+}
+
+/// What Inductor decides once an op's value stands: GraphLowering.run_node.
+void Lowering::after(TensorIndex t) {
+  const std::uint32_t index = boxes_by_tensor_[t];
+  if (index == loop_none || boxes_[index].buffer != loop_none) return;
+  const Box& box = boxes_[index];
+  const RealizeRules& rules = options_.realize;
+  const std::int32_t users = users_[t];
+  const std::int32_t reads = buffers_read(box.value);
+  const auto trivial = [&](const Touch& touch) { return touch.access.touched() <= 1; };
+  const bool several = std::count_if(box.value.reads.begin(), box.value.reads.end(),
+                                     [&](const Touch& touch) { return !trivial(touch); }) > 1;
+  bool wanted = false;
+  if (users > 1) {
+    wanted = (memory_user_[t] != 0 && several) || outside_[t] != 0 || reads > rules.reads ||
+             box.value.functions > rules.functions;
+  }
+  if ((reads > rules.accumulated_reads || box.value.functions > rules.functions) && several) wanted = true;
+  if (box.value.functions > rules.functions_max) wanted = true;
+  if (wanted) realize_box(index);
+}
+
+bool Lowering::only_pointwise_users(TensorIndex t) const {
+  if (outside_[t] != 0) return false;
+  for (const OpIndex reader : readers(t)) {
+    const Op& op = graph_.ops[reader];
+    if (op.kind->fusion == FusionClass::View && is_view_of_first(graph_, op)) {
+      for (const TensorIndex out : op.outputs)
+        if (!only_pointwise_users(out)) return false;
+    } else if (op.kind->fusion != FusionClass::Pointwise && op.kind->fusion != FusionClass::View) {
+      return false;
+    }
+  }
+  return true;
+}
+
+LowerFunction lower_function(const OpKind& kind) {
+  for (const auto entries : {pointwise_lowerings(), reduction_lowerings(), library_lowerings()})
+    for (const LowerEntry& entry : entries)
+      if (entry.kind == kind.name) return entry.function;
+  return nullptr;
+}
+
+void Lowering::name(Value& value, std::string_view kind) {
+  struct Names {
+    std::string_view kind;
+    std::array<std::string_view, 2> names;
+  };
+  // Those that torch's functions have below their own names. All others are called as they are here.
+  static constexpr std::array<Names, 18> table{{{"to", {"_to_copy"}},
+                                                {"type_as", {"_to_copy"}},
+                                                {"layer_norm", {"native_layer_norm"}},
+                                                {"rms_norm", {"_fused_rms_norm"}},
+                                                {"softmax", {"_softmax"}},
+                                                {"log_softmax", {"_log_softmax"}},
+                                                {"batch_norm", {"_native_batch_norm_legit_no_training"}},
+                                                {"group_norm", {"native_group_norm"}},
+                                                {"contiguous", {"clone"}},
+                                                {"reshape", {"clone"}},
+                                                {"flatten", {"clone"}},
+                                                {"nll_loss", {"nll_loss_forward"}},
+                                                {"rsub", {"sub"}},
+                                                {"rdiv", {"mul", "reciprocal"}},
+                                                {"square", {"pow"}},
+                                                {"copy_", {"copy_"}},
+                                                {"split", {"split_with_sizes"}},
+                                                {"dropout", {"native_dropout"}}}};
+  for (const Names& names : table) {
+    if (names.kind != kind) continue;
+    for (const std::string_view known : names.names)
+      if (!known.empty()) add_sorted(value.aten, known);
+    return;
+  }
+  add_sorted(value.aten, kind);
+}
+
+LoopGraph lower(const OpGraph& graph, const GpuSpec& gpu, OpIndex first, OpIndex last,
+                const std::vector<std::int64_t>& offsets, const LowerOptions& options) {
+  return Lowering(graph, gpu, first, last, offsets, options).run();
+}
+
+}  // namespace gpusim

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, convolutions, attention: calls into a library.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "models/compiler/lowering.hpp"
+
+namespace gpusim {
+namespace {
+
+/// The op's inputs as its kind's functions see them, without some of them.
+struct Call {
+  std::vector<const TensorType*> inputs;
+  std::vector<const TensorType*> outputs;
+  OpView view(const Op& op) const {
+    return {.inputs = inputs, .attributes = op.attributes, .outputs = outputs};
+  }
+};
+Call call_of(const Lowering& l, const Op& op) {
+  Call call;
+  for (const TensorIndex t : op.inputs) call.inputs.push_back(t == graph_none ? nullptr : &l.type(t));
+  for (const TensorIndex t : op.outputs) call.outputs.push_back(&l.type(t));
+  return call;
+}
+
+/// Of what the framework launches, the products alone: copies before them are loops of their own here.
+std::vector<EagerCall> only_products(std::vector<EagerCall> calls) {
+  for (EagerCall& call : calls)
+    std::erase_if(call.work, [](const KernelWork& work) {
+      return !std::holds_alternative<MatrixProduct>(work) && !std::holds_alternative<GroupedProduct>(work) &&
+             !std::holds_alternative<Convolution>(work);
+    });
+  return calls;
+}
+
+void lower_product(Lowering& l, const Op& op) {
+  Op plain = op;
+  const bool linear = op.kind->name == "linear";
+  const std::size_t bias_at = linear ? 2 : graph_none;
+  const bool has_bias = linear && op.inputs.size() > 2 && op.inputs[2] != graph_none;
+  const TensorIndex out = op.outputs.front();
+  // A product whose rows do not fold (a transposed input of three dimensions) is no addmm: the framework
+  // adds the bias by itself then.
+  const bool folds = is_matrix_of_rows(l.type(op.inputs.front()));
+  const bool apart = has_bias && (!folds || (l.options().unfuse_bias && l.only_pointwise_users(out)));
+  if (apart) plain.inputs[bias_at] = graph_none;
+  Call call = call_of(l, plain);
+  std::vector<EagerCall> calls = only_products(op.kind->eager(call.view(plain), l.gpu()));
+  std::vector<BufferIndex> copies;
+  if (!folds) copies = {l.row_copy(op.inputs.front(), "clone")};
+  const LoopIndex index = l.library(plain, std::move(calls), copies);
+  l.loops().loops[index].product = true;
+  l.add_view_name(out, has_bias && !apart ? "view" : "_unsafe_view");
+  if (!apart) return;
+  // out = product + bias, where it is read.
+  const TensorIndex bias = op.inputs[bias_at];
+  Value value = l.read(out, l.type(out));
+  Lowering::join(value, l.read(bias, l.type(out)));
+  value.functions += 1;
+  Lowering::name(value, "add");
+  l.define(out, std::move(value));
+}
+
+/// Products of batches of matrices: an operand whose batches do not fold is copied, if it is not computed
+/// anew anyway.
+void lower_matmul(Lowering& l, const Op& op) {
+  const OpTypes types(l.graph(), op);
+  std::vector<EagerCall> calls = only_products(op.kind->eager(types.view(op), l.gpu()));
+  std::vector<BufferIndex> copies(2, loop_none);
+  const bool batched = l.type(op.inputs[1]).shape.rank() > 2;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const TensorType& type = l.type(op.inputs[i]);
+    if (type.shape.rank() < 3) continue;
+    Dims folded;
+    if (batched) {
+      std::int64_t batch = 1;
+      for (int d = 0; d + 2 < type.shape.rank(); ++d) batch *= type.shape[d];
+      folded = Dims{batch, type.shape.back(1), type.shape.back()};
+    } else if (i == 0) {
+      folded = Dims{elements(type) / type.shape.back(), type.shape.back()};
+    }
+    if (!view_strides(type, folded)) copies[i] = l.row_copy(op.inputs[i], "clone");
+  }
+  const LoopIndex index = l.library(op, std::move(calls), copies);
+  l.loops().loops[index].product = true;
+  l.add_view_name(op.outputs.front(), "view");
+}
+
+void lower_conv(Lowering& l, const Op& op) {
+  const bool has_bias = op.inputs.size() > 2 && op.inputs[2] != graph_none;
+  Op plain = op;
+  if (has_bias) plain.inputs[2] = graph_none;
+  const Call call = call_of(l, plain);
+  const LoopIndex index = l.library(plain, only_products(op.kind->eager(call.view(plain), l.gpu())));
+  l.loops().loops[index].product = true;
+  if (!has_bias) return;
+  const TensorIndex out = op.outputs.front();
+  const TensorIndex bias = op.inputs[2];
+  const TensorType& type = l.type(out);
+  Value value = l.read(out, type);
+  Dims strides;
+  for (int d = 0; d < type.shape.rank(); ++d) strides.push_back(d == 1 ? 1 : 0);
+  Lowering::join(value, l.read(bias, Access::over(type.shape, type.strides, strides, l.offset(bias))));
+  value.functions += 1;
+  Lowering::name(value, "convolution");
+  l.define(out, std::move(value));
+}
+
+/// Attention: a library's kernel. A mask of truth values becomes one of numbers in a loop before it.
+void lower_attention(Lowering& l, const Op& op) {
+  const OpTypes types(l.graph(), op);
+  std::vector<EagerCall> calls = op.kind->eager(types.view(op), l.gpu());
+  Op plain = op;
+  for (EagerCall& call : calls)
+    for (KernelWork& work : call.work) {
+      bool masked = false;
+      if (auto* attention = std::get_if<Attention>(&work)) masked = std::exchange(attention->masked, false);
+      if (auto* decode = std::get_if<AttentionDecode>(&work)) masked = std::exchange(decode->masked, false);
+      if (!masked) continue;
+      const TensorIndex mask = op.inputs[3];
+      const TensorType numbers = contiguous_tensor(l.type(op.inputs.front()).element, l.type(mask).shape);
+      Value value = l.read(mask, numbers);
+      value.functions += 3;
+      Lowering::name(value, "where");
+      const BufferIndex buffer = l.new_buffer(elements(numbers), numbers.element);
+      l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer});
+      plain.inputs[3] = graph_none;
+      const LoopIndex index = l.library(plain, calls);
+      l.loops().loops[index].reads.push_back({.buffer = buffer,
+                                              .access = Access::straight(elements(numbers)),
+                                              .bytes = l.loops().buffers[buffer].bytes()});
+      return;
+    }
+  l.library(plain, std::move(calls));
+}
+
+constexpr LowerEntry entries[]{{"linear", lower_product},
+                               {"matmul", lower_matmul},
+                               {"conv2d", lower_conv},
+                               {"scaled_dot_product_attention", lower_attention}};
+
+}  // namespace
+
+std::span<const LowerEntry> library_lowerings() {
+  return entries;
+}
+
+}  // namespace gpusim

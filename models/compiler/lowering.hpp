@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of lower(). Internal to models/compiler.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "models/compiler/lower.hpp"
+
+namespace gpusim {
+
+/// A value that is computed where it is needed: an expression over buffers, for each place of a loop.
+struct Value {
+  std::vector<Touch> reads;  ///< Each way of reading a buffer once.
+  double lane_cycles = 0;
+  std::int32_t functions = 0;
+  std::vector<OpIndex> origins;
+  std::vector<std::string_view> aten;
+  bool random = false;
+};
+
+class Lowering {
+ public:
+  Lowering(const OpGraph& graph, const GpuSpec& gpu, OpIndex first, OpIndex last,
+           const std::vector<std::int64_t>& offsets, const LowerOptions& options);
+  LoopGraph run();
+
+  // For the functions that lower one kind of op each.
+
+  const OpGraph& graph() const { return graph_; }
+  const GpuSpec& gpu() const { return gpu_; }
+  const LowerOptions& options() const { return options_; }
+  const TensorType& type(TensorIndex t) const { return graph_.tensors[t].type; }
+  OpIndex current() const { return op_; }
+
+  /// What a loop over a dense tensor of this type reads of `t`, broadcast to its shape.
+  Value read(TensorIndex t, const TensorType& loop);
+  /// The same for a loop whose place maps to the tensor's storage by `access`.
+  Value read(TensorIndex t, const Access& access);
+  static void join(Value& into, const Value& other);
+  /// Adds the framework's names of an op of this kind, as torch has them below its own functions ("_to_copy"
+  /// for to()), to those of `value`.
+  static void name(Value& value, std::string_view kind);
+
+  /// `t` becomes what `value` computes, a loop over its own storage.
+  void define(TensorIndex t, Value value);
+  /// `t` is another look at the storage of `of`.
+  void alias(TensorIndex t, TensorIndex of);
+
+  /// The value of `t` in memory: makes a loop of it if it is not there yet.
+  BufferIndex realize(TensorIndex t);
+  BufferIndex new_buffer(std::int64_t elements, ElementType element);
+  /// A loop that fills `buffer` from one end to the other with `value`.
+  LoopIndex add_loop(LoopKind kind, Value value, std::int64_t numel, std::int64_t rnumel,
+                     std::initializer_list<BufferIndex> buffers);
+  /// `t` is in `buffer`, which holds its whole storage.
+  void place(TensorIndex t, BufferIndex buffer);
+
+  /// A call into a library: reads its inputs (or, by input, the copies of them), fills the storages of its
+  /// outputs.
+  LoopIndex library(const Op& op, std::vector<EagerCall> calls, const std::vector<BufferIndex>& copies = {});
+  /// `t` copied row by row, as the library wants it.
+  BufferIndex row_copy(TensorIndex t, std::string_view name);
+  /// Bytes that `t` covers.
+  Bytes bytes(TensorIndex t) const { return stored_bytes(type(t)); }
+
+  /// Whether everybody who reads `t` does so element by element, views aside.
+  bool only_pointwise_users(TensorIndex t) const;
+  /// Whether `t` is in memory because a loop of this region put it there.
+  bool is_made_by_loop(TensorIndex t);
+  LoopGraph& loops() { return result_; }
+
+ private:
+  /// What a storage holds: a buffer, or an expression over its places.
+  struct Box {
+    std::int64_t elements = 0;
+    ElementType element = ElementType::Fp32;
+    BufferIndex buffer = loop_none;  ///< None: still an expression.
+    Value value;
+    OpIndex op = graph_none;
+  };
+  std::uint32_t box_of(TensorIndex t);
+  BufferIndex realize_box(std::uint32_t box);
+  void lower(const Op& op);
+  void after(TensorIndex t);
+  std::int32_t buffers_read(const Value& value) const;
+  bool wants_memory(const Op& op) const;
+
+  const OpGraph& graph_;
+  const GpuSpec& gpu_;
+  const OpIndex first_;
+  const OpIndex last_;
+  const std::vector<std::int64_t>& offsets_;
+  const LowerOptions& options_;
+  LoopGraph result_;
+  std::vector<Box> boxes_;
+  std::vector<std::uint32_t> boxes_by_tensor_;
+  std::vector<std::uint32_t> boxes_by_storage_;
+  std::vector<std::int32_t> users_;
+  std::vector<std::uint8_t> memory_user_;             ///< By tensor: someone reads it who needs it in memory.
+  std::vector<std::uint8_t> outside_;                 ///< By tensor: needed behind the region.
+  std::vector<std::vector<std::string_view>> views_;  ///< By tensor: names of the views since its storage.
+  OpIndex op_ = graph_none;
+  std::int64_t irregular_ = 0;
+
+ public:
+  std::int64_t next_irregular() { return ++irregular_; }
+  std::int64_t offset(TensorIndex t) const { return offsets_[t]; }
+  /// Ops of the region that read `t`.
+  std::span<const OpIndex> readers(TensorIndex t) const {
+    return std::span(readers_).subspan(reader_begin_[t], reader_begin_[t + 1] - reader_begin_[t]);
+  }
+  bool is_outside(TensorIndex t) const { return outside_[t] != 0; }
+  void add_view_name(TensorIndex t, std::string_view name) { views_[t].push_back(name); }
+
+ private:
+  std::vector<OpIndex> readers_;
+  std::vector<std::uint32_t> reader_begin_;
+};
+
+/// How one kind of op becomes loops.
+using LowerFunction = void (*)(Lowering&, const Op&);
+/// Null: by its fusion class.
+LowerFunction lower_function(const OpKind& kind);
+/// Parts of the table.
+struct LowerEntry {
+  std::string_view kind;
+  LowerFunction function;
+};
+std::span<const LowerEntry> pointwise_lowerings();
+std::span<const LowerEntry> reduction_lowerings();
+std::span<const LowerEntry> library_lowerings();
+
+/// An op element by element over all its inputs.
+void lower_pointwise(Lowering& l, const Op& op);
+
+}  // namespace gpusim
