@@ -20,6 +20,23 @@ Access Access::irregular(std::int64_t elements, std::int64_t id) {
   return access;
 }
 
+Access Access::made_irregular(std::int64_t elements, std::int64_t nth) const {
+  std::uint64_t hash = 0x9e3779b97f4a7c15U;
+  const auto mix = [&](std::int64_t value) {
+    hash ^= static_cast<std::uint64_t>(value) + 0x9e3779b97f4a7c15U + (hash << 6) + (hash >> 2);
+    hash *= 0xff51afd7ed558ccdU;
+  };
+  mix(nth);
+  mix(irregular_ ? 1 : 0);
+  mix(offset_);
+  mix(irregular_size_);
+  for (std::size_t i = 0; i < count_; ++i) {
+    mix(digits_[i].size);
+    mix(digits_[i].stride);
+  }
+  return irregular(elements, static_cast<std::int64_t>(hash >> 1));
+}
+
 Access Access::over(const Dims& shape, const Dims& order, const Dims& strides, std::int64_t offset) {
   std::array<int, Dims::rank_max> dims{};
   std::iota(dims.begin(), dims.begin() + shape.rank(), 0);
@@ -45,7 +62,7 @@ void Access::add(Digit digit) {
     }
   }
   if (count_ == digits_max) {
-    *this = irregular(size() * digit.size, offset_);
+    *this = made_irregular(size() * digit.size, digit.stride);
     return;
   }
   digits_[count_++] = digit;
@@ -68,7 +85,10 @@ std::int64_t Access::touched() const {
 
 Access Access::then(const Access& inner) const {
   if (irregular_) return irregular(irregular_size_, offset_);
-  if (inner.irregular_) return irregular(size(), inner.offset_);
+  if (inner.irregular_)
+    return is_straight() && offset_ == 0 && size() == inner.irregular_size_
+               ? inner
+               : made_irregular(size(), inner.offset_);
   if (inner.is_straight()) {
     Access moved = *this;
     moved.offset_ += inner.offset_;
@@ -120,11 +140,12 @@ Access Access::then(const Access& inner) const {
         digit = {digit.size / room, weight[i]};
       }
     }
-    if (!fits || digit.size > 1) return irregular(size(), composed.offset_);
+    if (!fits || digit.size > 1) return made_irregular(size(), inner.made_irregular(1, 0).offset_);
     while (count > 0) composed.add(parts[--count]);
   }
   for (std::size_t i = 0; i < inner.count_; ++i)
-    if (largest[i] >= inner.digits_[i].size) return irregular(size(), composed.offset_);
+    if (largest[i] >= inner.digits_[i].size)
+      return made_irregular(size(), inner.made_irregular(1, 0).offset_);
   return composed;
 }
 

@@ -27,8 +27,10 @@ class Access {
 
   /// The first `elements` of a buffer, one after the other.
   static Access straight(std::int64_t elements);
-  /// Places that data decide, or that have no such form; equal to no other but a copy of itself (by `id`).
+  /// Places that data decide, or that have no such form: the same as others of this `id`.
   static Access irregular(std::int64_t elements, std::int64_t id);
+  /// Places without such a form that follow from this map in the `nth` way: equal maps give equal ones.
+  Access made_irregular(std::int64_t elements, std::int64_t nth) const;
 
   /// A loop over a tensor of the given shape in memory order of `order` (dense strides of that shape), which
   /// reads a tensor of strides `strides` (0 where it is broadcast) at `offset`.

@@ -176,12 +176,14 @@ void lower_cat(Lowering& l, const Op& op) {
   const bool few = op.inputs.size() <= static_cast<std::size_t>(l.options().realize.cat_inputs);
   if (few && ((copied > 0 && read_elementwise(l, out)) || copied == op.inputs.size())) {
     Value value;
+    std::int64_t part_number = 0;
     for (const TensorIndex t : op.inputs) {
       // Each place of the result looks at one operand; all are read once, in runs.
       TensorType part = contiguous_tensor(l.type(t).element, l.type(t).shape);
       Value operand = l.read(t, part);
       for (Touch& touch : operand.reads)
-        touch.access = Access::irregular(elements(l.type(out)), l.next_irregular());
+        touch.access = touch.access.made_irregular(elements(l.type(out)), part_number);
+      ++part_number;
       Lowering::join(value, operand);
       value.functions += 4;  // the comparison, the mask, the shifted index
     }
