@@ -65,7 +65,8 @@ struct Loop {
   std::vector<Touch> writes;
   double lane_cycles = 0;  ///< Of functions, per element.
   RowPass pass = RowPass::Plain;
-  bool inner = true;     ///< The reduced values lie next to each other.
+  bool inner = true;                 ///< The reduced values lie next to each other.
+  SplitPart part = SplitPart::Both;  ///< Of a reduction that was cut in two loops.
   bool scatter = false;  ///< Writes at places that data decide, or into a part of a buffer that stays.
   bool random = false;
   std::vector<EagerCall> calls;  ///< Library: what it launches.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/compiler/lowering.hpp"
+#include "models/compiler/split_reduction.hpp"
 
 namespace gpusim {
 namespace {
@@ -58,6 +59,45 @@ struct Reduced {
 Reduced reduce(Lowering& l, Value value, const RowLoop& rows, RowPass pass, int results,
                ElementType element = ElementType::Fp32) {
   Reduced reduced;
+  const std::int64_t parts = reduction_splits(rows.kept, rows.reduced, rows.inner, l.gpu().sms);
+  // Neither the places of extremes nor online softmax are cut.
+  if (parts > 1 && pass != RowPass::ArgMax && pass != RowPass::OnlineSoftmax) {
+    const std::vector<std::string_view> names = value.aten;
+    RowLoop first = rows;
+    first.kept = rows.kept * parts;
+    first.reduced = (rows.reduced + parts - 1) / parts;
+    std::array<BufferIndex, 2> partial{loop_none, loop_none};
+    for (int i = 0; i < results; ++i)
+      partial[static_cast<std::size_t>(i)] = l.new_buffer(first.kept, ElementType::Fp32);
+    const LoopIndex cut = results == 1 ? l.add_loop(LoopKind::Reduction, std::move(value), first.kept,
+                                                    first.reduced, {partial[0]})
+                                       : l.add_loop(LoopKind::Reduction, std::move(value), first.kept,
+                                                    first.reduced, {partial[0], partial[1]});
+    l.loops().loops[cut].pass = pass;
+    l.loops().loops[cut].inner = rows.inner;
+    l.loops().loops[cut].part = SplitPart::First;
+    Value join;
+    for (int i = 0; i < results; ++i)
+      join.reads.push_back({.buffer = partial[static_cast<std::size_t>(i)],
+                            .access = Access::straight(first.kept),
+                            .bytes = l.loops().buffers[partial[static_cast<std::size_t>(i)]].bytes()});
+    join.aten = names;
+    RowLoop second;
+    second.kept = rows.kept;
+    second.reduced = parts;
+    second.inner = rows.inner;
+    for (int i = 0; i < results; ++i)
+      reduced.buffers[static_cast<std::size_t>(i)] = l.new_buffer(rows.kept, element);
+    reduced.loop = results == 1 ? l.add_loop(LoopKind::Reduction, std::move(join), second.kept,
+                                             second.reduced, {reduced.buffers[0]})
+                                : l.add_loop(LoopKind::Reduction, std::move(join), second.kept,
+                                             second.reduced, {reduced.buffers[0], reduced.buffers[1]});
+    Loop& loop = l.loops().loops[reduced.loop];
+    loop.pass = RowPass::Plain;
+    loop.inner = rows.inner;
+    loop.part = SplitPart::Second;
+    return reduced;
+  }
   for (int i = 0; i < results; ++i)
     reduced.buffers[static_cast<std::size_t>(i)] = l.new_buffer(rows.kept, element);
   reduced.loop = results == 1 ? l.add_loop(LoopKind::Reduction, std::move(value), rows.kept, rows.reduced,

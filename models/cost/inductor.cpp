@@ -126,9 +126,11 @@ GpuOps price(const Pricing& p, const InductorColumnReduction& work) {
   figures.hbm_bytes = cold_bytes;
   figures.flops = elements;
   figures.blocks = std::ceil(static_cast<double>(work.columns) / 8);
-  GpuOps ops = {kernel("fused_column_sum", figures)};
+  GpuOps ops;
+  if (work.part != SplitPart::Second) ops.push_back(kernel("fused_column_sum", figures));
   // Fewer columns than threads in flight: the rows are split, and a second kernel adds up.
-  if (work.columns < 64 * p.gpu.sms && work.rows > 64) {
+  const bool split = work.columns < 64 * p.gpu.sms && work.rows > 64;
+  if (work.part == SplitPart::Second || (work.part == SplitPart::Both && split)) {
     KernelFigures second;
     second.seconds = c.column_second;
     second.blocks = std::ceil(static_cast<double>(work.columns) / 128);
@@ -154,8 +156,9 @@ GpuOps price(const Pricing& p, const InductorFullReduction& work) {
   figures.hbm_bytes = cold_bytes;
   figures.flops = elements;
   figures.blocks = std::max(1.0, std::ceil(elements / 8192));
-  GpuOps ops = {kernel("fused_full_sum", figures)};
-  if (elements > 8192) {
+  GpuOps ops;
+  if (work.part != SplitPart::Second) ops.push_back(kernel("fused_full_sum", figures));
+  if (work.part == SplitPart::Second || (work.part == SplitPart::Both && elements > 8192)) {
     KernelFigures second;
     second.seconds = c.column_second;
     ops.push_back(kernel("fused_full_sum_join", second));

@@ -345,6 +345,10 @@ struct InductorRowReduction {
   Form form = Form::Auto;
 };
 
+/// Which kernels of a reduction that is split in two: one goes over the data, one adds up what the blocks
+/// found.
+enum class SplitPart : std::uint8_t { Both, First, Second };
+
 /// A fused sum over the first axis of [rows, columns]: one kernel, or two where the columns alone do not fill
 /// the device.
 struct InductorColumnReduction {
@@ -353,6 +357,7 @@ struct InductorColumnReduction {
   Bytes read{0};
   Bytes written{0};
   double lane_cycles = 0;
+  SplitPart part = SplitPart::Both;
 };
 
 /// A fused reduction of a whole tensor: two kernels unless it is small.
@@ -360,6 +365,7 @@ struct InductorFullReduction {
   std::int64_t elements = 0;
   Bytes read{0};
   double lane_cycles = 0;
+  SplitPart part = SplitPart::Both;
 };
 
 // --- Driver ops.

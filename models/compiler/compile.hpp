@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step as a compiler leaves it: which kernels it launches, region by region, and what memory they use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/compiler/capture_regions.hpp"
+#include "models/compiler/kernels.hpp"
+#include "models/compiler/options.hpp"
+#include "models/graph/op_graph.hpp"
+#include "models/hardware/gpu_spec.hpp"
+
+namespace gpusim {
+
+/// Memory of a step: storages of the op graph first, then what only compiled code knows.
+using MemoryIndex = std::uint32_t;
+
+struct RegionPlan {
+  Region region;
+  /// What it launches; empty for a region whose ops run one by one.
+  std::vector<CompiledKernel> kernels;
+  LoopGraph loops;
+  FusionPlan plan;
+  std::vector<MemoryIndex> memory;  ///< By buffer of `loops`.
+  /// How it is launched; None with a reason where the mode asked for more.
+  CudaGraphPolicy cuda_graph = CudaGraphPolicy::None;
+  std::string not_captured;
+  /// Inputs that a CUDA graph tree copies before each replay: given anew in each step.
+  std::vector<Bytes> copied_inputs;
+  std::int64_t distinct_kernels = 0;
+};
+
+struct CompiledMemory {
+  Bytes resident{0};  ///< Parameters, buffers, states, inputs, the products' workspace.
+  Bytes peak{0};
+  Bytes activations{0};                 ///< Alive at the worst moment.
+  std::vector<std::int64_t> addresses;  ///< By MemoryIndex.
+};
+
+struct CompiledStep {
+  std::shared_ptr<const OpGraph> graph;  ///< After the passes over it.
+  CapturedStep captured;
+  std::vector<RegionPlan> regions;
+  CompiledMemory memory;
+  std::int64_t kernels = 0;           ///< Calls of generated code in a step.
+  std::int64_t distinct_kernels = 0;  ///< That are compiled.
+  std::int64_t products = 0;          ///< Distinct matrix products.
+};
+
+/// Plans a step of `graph`. Throws CompileError for what the backend refuses.
+CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
+                          const GpuSpec& gpu);
+
+}  // namespace gpusim

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/compiler/kernels.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "models/compiler/split_reduction.hpp"
+#include "models/graph/catalogue.hpp"
+
+namespace gpusim {
+namespace {
+
+constexpr std::size_t name_ops_max = 10;  ///< kernel_name_max_ops.
+
+Bytes sum(const std::vector<KernelTouch>& touches) {
+  Bytes bytes{0};
+  for (const KernelTouch& touch : touches) bytes += touch.bytes;
+  return bytes;
+}
+
+/// Which buffers loops of which groups read: by buffer, one past the last loop group that does.
+class Users {
+ public:
+  Users(const LoopGraph& graph, const FusionPlan& plan) : readers_(graph.buffers.size()) {
+    for (std::size_t g = 0; g < plan.groups.size(); ++g)
+      for (const LoopIndex loop : plan.groups[g].loops)
+        for (const Touch& touch : graph.loops[loop].reads) {
+          std::vector<std::uint32_t>& readers = readers_[touch.buffer];
+          if (readers.empty() || readers.back() != g) readers.push_back(static_cast<std::uint32_t>(g));
+        }
+  }
+  bool read_outside(BufferIndex buffer, std::size_t group) const {
+    const std::vector<std::uint32_t>& readers = readers_[buffer];
+    return std::any_of(readers.begin(), readers.end(), [&](std::uint32_t g) { return g != group; });
+  }
+
+ private:
+  std::vector<std::vector<std::uint32_t>> readers_;
+};
+
+GroupTraffic traffic(const LoopGraph& graph, const FusionPlan& plan, const Users& users, std::size_t index) {
+  const FusionGroup& group = plan.groups[index];
+  GroupTraffic result;
+  std::vector<BufferIndex> made;
+  std::vector<const Touch*> seen;
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    for (const Touch& touch : loop.reads) {
+      if (std::find(made.begin(), made.end(), touch.buffer) != made.end()) continue;
+      const bool again =
+          std::any_of(seen.begin(), seen.end(), [&](const Touch* known) { return *known == touch; });
+      if (again) continue;
+      seen.push_back(&touch);
+      const auto known = std::find_if(result.reads.begin(), result.reads.end(),
+                                      [&](const KernelTouch& k) { return k.buffer == touch.buffer; });
+      const Bytes whole = graph.buffers[touch.buffer].bytes();
+      if (known != result.reads.end())
+        known->bytes = std::min(known->bytes + touch.bytes, whole);
+      else
+        result.reads.push_back({touch.buffer, std::min(touch.bytes, whole)});
+    }
+    for (const Touch& touch : loop.writes) {
+      const Buffer& buffer = graph.buffers[touch.buffer];
+      if (std::find(made.begin(), made.end(), touch.buffer) == made.end() && buffer.producer != loop_none)
+        made.push_back(touch.buffer);
+      const bool stays = buffer.needed || buffer.producer == loop_none || loop.scatter ||
+                         users.read_outside(touch.buffer, index);
+      if (!stays) continue;
+      const auto known = std::find_if(result.writes.begin(), result.writes.end(),
+                                      [&](const KernelTouch& k) { return k.buffer == touch.buffer; });
+      if (known != result.writes.end())
+        known->bytes = std::min(known->bytes + touch.bytes, buffer.bytes());
+      else
+        result.writes.push_back({touch.buffer, touch.bytes});
+    }
+  }
+  return result;
+}
+
+/// "triton_per_fused_add_mean": without its number.
+std::string fused_name(const LoopGraph& graph, const FusionGroup& group, const Backend& backend) {
+  std::set<std::string_view> names;
+  const Loop* reduction = nullptr;
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    names.insert(loop.aten.begin(), loop.aten.end());
+    if (loop.kind == LoopKind::Reduction) reduction = &loop;
+  }
+  std::string name = backend.kernel_prefix;
+  if (backend.kernel_prefix == "triton_")
+    name += reduction == nullptr                                 ? "poi_"
+            : is_persistent(reduction->rnumel, reduction->inner) ? "per_"
+                                                                 : "red_";
+  name += "fused";
+  std::size_t count = 0;
+  for (const std::string_view part : names)
+    if (count++ < name_ops_max) (name += '_') += part;
+  return name;
+}
+
+/// What of a region's kernels is equal: generated code is shared by loops of the same form.
+std::string signature(const LoopGraph& graph, const FusionGroup& group, const std::string& name) {
+  std::string text = name;
+  const auto add = [&](std::int64_t value) { (text += ',') += std::to_string(value); };
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    add(loop.numel);
+    add(loop.rnumel);
+    for (const std::vector<Touch>* touches : {&loop.reads, &loop.writes})
+      for (const Touch& touch : *touches) {
+        add(touch.access.offset());
+        add(touch.bytes.value());
+        for (std::size_t d = 0; d < touch.access.count(); ++d) {
+          add(touch.access.digit(d).size);
+          add(touch.access.digit(d).stride);
+        }
+      }
+  }
+  return text;
+}
+
+std::string library_name(const Op& op) {
+  const std::string_view kind = op.kind->name;
+  if (kind == "linear")
+    return op.inputs.size() > 2 && op.inputs[2] != graph_none ? "extern_kernels.addmm" : "extern_kernels.mm";
+  if (kind == "matmul") return "extern_kernels.bmm";
+  if (kind == "addmm") return "extern_kernels.addmm";
+  if (kind == "conv2d") return "extern_kernels.convolution";
+  return "aten." + std::string(kind);
+}
+
+}  // namespace
+
+Bytes CompiledKernel::read() const {
+  return sum(reads);
+}
+Bytes CompiledKernel::written() const {
+  return sum(writes);
+}
+
+GroupTraffic group_traffic(const LoopGraph& graph, const FusionPlan& plan, std::size_t group) {
+  return traffic(graph, plan, Users(graph, plan), group);
+}
+
+KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
+                          const std::vector<KernelTouch>& reads, const std::vector<KernelTouch>& writes) {
+  const Loop* reduction = nullptr;
+  std::int64_t numel = 0;
+  double cycles = 0;
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    if (loop.kind == LoopKind::Reduction && reduction == nullptr) reduction = &loop;
+    numel = std::max(numel, loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1));
+  }
+  // Arithmetic per element of the longest loop.
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    const std::int64_t own = loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1);
+    cycles +=
+        loop.lane_cycles * static_cast<double>(own) / static_cast<double>(std::max<std::int64_t>(numel, 1));
+  }
+  if (reduction == nullptr)
+    return InductorPointwise{
+        .elements = numel, .read = sum(reads), .written = sum(writes), .lane_cycles = cycles};
+
+  const std::int64_t rows = reduction->numel;
+  const std::int64_t columns = reduction->rnumel;
+  if (rows == 1 || (reduction->part != SplitPart::Both && reduction->inner)) {
+    const std::int64_t elements =
+        reduction->part == SplitPart::Second ? std::int64_t{1} << 20 : rows * columns;
+    if (rows == 1 && reduction->part == SplitPart::Both)
+      return InductorRowReduction{.rows = 1,
+                                  .columns = columns,
+                                  .read = sum(reads),
+                                  .written = sum(writes),
+                                  .writes_rows = false,
+                                  .lane_cycles = cycles};
+    return InductorFullReduction{
+        .elements = elements, .read = sum(reads), .lane_cycles = cycles, .part = reduction->part};
+  }
+  if (!reduction->inner && !is_persistent(columns, false) && numel == rows * columns &&
+      reduction->pass == RowPass::Plain && group.loops.size() == 1) {
+    return InductorColumnReduction{
+        .rows = columns,
+        .columns = rows,
+        .read = sum(reads),
+        .written = sum(writes),
+        .lane_cycles = cycles,
+        .part = reduction->part == SplitPart::Both ? SplitPart::First : reduction->part};
+  }
+  // Loops over the row: each reduction that needs the result of another takes a loop of its own, and so does
+  // writing the row behind them.
+  InductorRowReduction work;
+  work.rows = rows;
+  work.columns = columns;
+  work.lane_cycles = cycles;
+  std::map<BufferIndex, int> level;  // of what the group makes: loops that have to be over before
+  int deepest = 0;
+  int writing_level = 0;
+  std::map<BufferIndex, int> first_read;
+  Bytes again{0};
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    int own = 0;
+    for (const Touch& touch : loop.reads)
+      if (const auto made = level.find(touch.buffer); made != level.end()) own = std::max(own, made->second);
+    const bool full = loop.kind == LoopKind::Reduction || loop.numel == rows * columns;
+    if (full) writing_level = std::max(writing_level, loop.kind == LoopKind::Reduction ? 0 : own);
+    for (const Touch& touch : loop.reads) {
+      if (!full || touch.access.touched() < rows * columns) continue;
+      // What an earlier loop over the row made is read back by a later one.
+      if (const auto made = level.find(touch.buffer); made != level.end()) {
+        if (made->second < own) again += touch.bytes;
+        continue;
+      }
+      const auto [known, is_new] = first_read.try_emplace(touch.buffer, own);
+      if (!is_new && known->second < own) {
+        again += touch.bytes;
+        known->second = own;
+      }
+    }
+    const int after = own + (loop.kind == LoopKind::Reduction ? 1 : 0);
+    for (const Touch& touch : loop.writes) level[touch.buffer] = std::max(level[touch.buffer], after);
+    deepest = std::max(deepest, after);
+    if (loop.pass == RowPass::Welford) work.reduction = InductorRowReduction::Reduction::Welford;
+    if (loop.pass == RowPass::OnlineSoftmax) work.reduction = InductorRowReduction::Reduction::OnlineSoftmax;
+  }
+  work.reductions = std::max(1, deepest);
+  work.writes_rows = writing_level > 0;
+  const int later = work.reductions - 1 + (work.writes_rows ? 1 : 0);
+  for (const KernelTouch& touch : reads) {
+    const std::int64_t elements = touch.bytes.value() / size_of(graph.buffers[touch.buffer].element);
+    (elements <= columns && rows > 1 && elements * 4 < rows * columns ? work.shared : work.read) +=
+        touch.bytes;
+  }
+  work.read_again = later > 0 ? Bytes(again.value() / later) : Bytes{0};
+  work.written = sum(writes);
+  work.form = is_persistent(columns, reduction->inner) ? InductorRowReduction::Form::Persistent
+                                                       : InductorRowReduction::Form::Looped;
+  return work;
+}
+
+std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& loops, const FusionPlan& plan,
+                                       const Backend& backend) {
+  std::vector<CompiledKernel> kernels;
+  const Users users(loops, plan);
+  std::map<std::string, std::string> numbered;  // by signature
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const FusionGroup& group = plan.groups[g];
+    const Loop& first = loops.loops[group.loops.front()];
+    if (first.kind == LoopKind::Nothing && group.loops.size() == 1) continue;
+    CompiledKernel kernel;
+    kernel.op = first.op;
+    for (const LoopIndex l : group.loops)
+      kernel.ops.insert(kernel.ops.end(), loops.loops[l].origins.begin(), loops.loops[l].origins.end());
+    std::sort(kernel.ops.begin(), kernel.ops.end());
+    kernel.ops.erase(std::unique(kernel.ops.begin(), kernel.ops.end()), kernel.ops.end());
+    GroupTraffic moved = traffic(loops, plan, users, g);
+    if (first.kind == LoopKind::Library) {
+      const Op& op = graph.ops[first.op];
+      kernel.name = library_name(op);
+      kernel.what = first.product                                     ? KernelClass::Product
+                    : op.kind->name == "scaled_dot_product_attention" ? KernelClass::Attention
+                                                                      : KernelClass::Library;
+      for (const EagerCall& call : first.calls) {
+        kernel.work.insert(kernel.work.end(), call.work.begin(), call.work.end());
+        kernel.workspace += call.workspace;
+      }
+    } else {
+      const std::string name = fused_name(loops, group, backend);
+      const auto [known, is_new] = numbered.try_emplace(signature(loops, group, name));
+      if (is_new) known->second = name + '_' + std::to_string(numbered.size() - 1);
+      kernel.name = known->second;
+      kernel.work.push_back(generated_work(loops, group, moved.reads, moved.writes));
+    }
+    kernel.reads = std::move(moved.reads);
+    kernel.writes = std::move(moved.writes);
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+}  // namespace gpusim
