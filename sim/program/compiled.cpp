@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/program/compiled.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "models/graph/catalogue.hpp"
+#include "sim/program/eager_ops.hpp"
+#include "sim/program/recent_memory.hpp"
+#include "sim/program/step_layout.hpp"
+
+namespace gpusim {
+namespace {
+
+class CompiledBuilder {
+ public:
+  CompiledBuilder(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,
+                  const HostSpec& host, HostOpMode mode)
+      : step_(step),
+        options_(options),
+        gpu_(gpu),
+        host_(host),
+        mode_(mode),
+        layout_(gpu),
+        eager_(*step.graph, gpu, host, mode, layout_),
+        touched_(step.memory.addresses, gpu.l2) {}
+
+  CompiledProgram build() {
+    // Two rounds over the step: the second one finds the cache as a step before it left it.
+    for (const RegionPlan& region : step_.regions) touch(region);
+    if (options_.backend.python && host_.ops.count("step") != 0) work("step", op_time(host_, "step", mode_));
+    bool captured = true;
+    bool first = true;
+    for (const RegionPlan& region : step_.regions) {
+      if (region.region.compiled) {
+        add(region, first);
+        first = false;
+      } else {
+        for (OpIndex i = region.region.first; i < region.region.last; ++i)
+          eager_.add(step_.graph->ops[i], touched_);
+      }
+      captured = captured && region.cuda_graph != CudaGraphPolicy::None;
+      leave(region.region);
+    }
+    result_.model_flops += eager_.model_flops();
+    layout_.built.notes = layout_.slow_down(captured);
+    for (std::string& note : layout_.notes(step_.memory.peak)) layout_.built.notes.push_back(std::move(note));
+    result_.built = std::move(layout_.built);
+    return std::move(result_);
+  }
+
+ private:
+  void work(std::string_view name, Picoseconds time) {
+    if (time > Picoseconds{0}) layout_.add_work(time, layout_.name(std::string(name)));
+  }
+
+  void touch(const RegionPlan& region) {
+    if (!region.region.compiled) {
+      for (OpIndex i = region.region.first; i < region.region.last; ++i)
+        eager_.touch(step_.graph->ops[i], touched_);
+      return;
+    }
+    for (const CompiledKernel& kernel : region.kernels) touch(region, kernel);
+  }
+
+  void touch(const RegionPlan& region, const CompiledKernel& kernel) {
+    touched_.begin(moved(kernel));
+    for (const KernelTouch& t : kernel.reads) touched_.touch(region.memory[t.buffer], t.bytes);
+    for (const KernelTouch& t : kernel.writes) touched_.touch(region.memory[t.buffer], t.bytes);
+  }
+
+  static Bytes moved(const CompiledKernel& kernel) { return kernel.read() + kernel.written(); }
+
+  CacheState cache_of(const RegionPlan& region, const CompiledKernel& kernel) const {
+    const Bytes turn = moved(kernel);
+    double read = 0;
+    double missed = 0;
+    for (const KernelTouch& t : kernel.reads) {
+      read += static_cast<double>(t.bytes.value());
+      missed += static_cast<double>(t.bytes.value()) *
+                cold_share(touched_.since(region.memory[t.buffer], turn), gpu_);
+    }
+    const auto rounded = [](double share) { return std::floor(share * cache_steps + 0.5) / cache_steps; };
+    return {.cold_reads = rounded(read > 0 ? missed / read : 0),
+            .cold_writes = rounded(cold_share(turn, gpu_))};
+  }
+
+  std::string_view host_op(const CompiledKernel& kernel) const {
+    const CompiledHostOps& names = options_.backend.host;
+    switch (kernel.what) {
+      case KernelClass::Generated:
+        return names.kernel;
+      case KernelClass::Product:
+      case KernelClass::Library:
+        return names.library;
+      case KernelClass::Attention:
+        return names.attention;
+    }
+    return names.kernel;
+  }
+
+  /// How much longer a kernel takes than the model says, for whom somebody has a better one.
+  double override_of(const CompiledKernel& kernel, const GpuOpEstimate& estimate) const {
+    for (const KernelOverride& better : options_.overrides) {
+      bool meant = kernel.name.find(better.op) != std::string::npos;
+      for (const OpIndex op : kernel.ops)
+        meant =
+            meant || step_.graph->ops[op].name == better.op || step_.graph->ops[op].kind->name == better.op;
+      if (!meant) continue;
+      const auto modelled = static_cast<double>(estimate.cost.duration.count());
+      if (better.speedup) return 1 / *better.speedup;
+      if (better.duration) return static_cast<double>(better.duration->count()) / std::max(modelled, 1.0);
+      if (better.of_roof) {
+        const double memory =
+            static_cast<double>(estimate.cost.hbm_bytes.value()) / gpu_.memory.bandwidth.value() * 1e12;
+        double compute = 0;
+        if (estimate.cost.flops.value() > 0)
+          for (const KernelWork& work : kernel.work)
+            if (const auto* product = std::get_if<MatrixProduct>(&work))
+              compute = estimate.cost.flops.value() / peak(gpu_, product->dtype).value() * 1e12;
+        return std::max(memory, compute) / *better.of_roof / std::max(modelled, 1.0);
+      }
+    }
+    return 1;
+  }
+
+  void add(const RegionPlan& region, bool first) {
+    const CompiledHostOps& names = options_.backend.host;
+    const OpGraph& graph = *step_.graph;
+    const bool replays = region.cuda_graph != CudaGraphPolicy::None;
+    // The first region of a step is the call that the user makes; each further one is reached by a function
+    // that resumes behind the break.
+    if (replays) {
+      if (!region.copied_inputs.empty()) copy_inputs(region);
+      work(names.replay, op_time(host_, names.replay, mode_));
+    } else {
+      const std::string& call =
+          first || host_.ops.count(names.region + "_resumed") == 0 ? names.region : names.region + "_resumed";
+      work(call, op_time(host_, call, mode_));
+    }
+    if (region.region.parameters > 0)
+      work(names.parameter, region.region.parameters * op_time(host_, names.parameter, mode_));
+    std::vector<StepLayout::Launched> nodes;
+    for (const CompiledKernel& kernel : region.kernels) {
+      const CacheState cache = cache_of(region, kernel);
+      std::vector<StepLayout::Launched> launched;
+      for (const KernelWork& each : kernel.work)
+        for (const GpuOpEstimate& estimate : gpu_ops(each, gpu_, cache))
+          launched.push_back(layout_.add(kernel.name, estimate,
+                                         options_.overrides.empty() ? 1 : override_of(kernel, estimate),
+                                         kernel.what == KernelClass::Generated));
+      touch(region, kernel);
+      result_.traffic += moved(kernel);
+      if (kernel.what != KernelClass::Generated && graph.ops[kernel.op].kind->flops != nullptr) {
+        const Op& op = graph.ops[kernel.op];
+        const OpTypes types(graph, op);
+        result_.model_flops += op.kind->flops(types.view(op));
+      }
+      if (replays) {
+        nodes.insert(nodes.end(), launched.begin(), launched.end());
+        continue;
+      }
+      const std::string_view priced = host_op(kernel);
+      Picoseconds time = op_time(host_, priced, mode_);
+      std::int32_t included = op_launches(host_, priced);
+      for (const StepLayout::Launched& l : launched)
+        if (included-- > 0) time -= l.call;
+      work(priced, time);
+      for (const StepLayout::Launched& l : launched) layout_.launch(l);
+    }
+    if (replays && !nodes.empty()) layout_.launch_graph(layout_.name(region.region.name), nodes);
+  }
+
+  /// One call copies all inputs that lie elsewhere than when the CUDA graph was recorded.
+  void copy_inputs(const RegionPlan& region) {
+    std::int64_t bytes = 0;
+    for (const Bytes input : region.copied_inputs) bytes += input.value();
+    MultiTensor copy;
+    copy.kind = MultiTensor::Kind::Scale;
+    copy.tensors = static_cast<std::int64_t>(region.copied_inputs.size());
+    copy.dtype = Dtype::Bf16;
+    copy.elements = std::max<std::int64_t>(bytes / 2, 1);
+    for (const GpuOpEstimate& estimate : gpu_ops(copy, gpu_, cold))
+      layout_.launch(layout_.add("copy of inputs", estimate, 1, true));
+  }
+
+  /// What happens at the graph break behind a region.
+  void leave(const Region& region) {
+    for (std::int64_t i = 0; i < region.host_reads; ++i) {
+      work("item", op_time(host_, "item", mode_));
+      for (const GpuOpEstimate& estimate :
+           gpu_ops(Memcpy{.bytes = Bytes(8), .direction = Memcpy::Direction::DeviceToHost}, gpu_, cold))
+        layout_.launch(layout_.add("item", estimate));
+    }
+  }
+
+  const CompiledStep& step_;
+  const CompileOptions& options_;
+  const GpuSpec& gpu_;
+  const HostSpec& host_;
+  const HostOpMode mode_;
+  StepLayout layout_;
+  EagerOps eager_;
+  RecentMemory touched_;
+  CompiledProgram result_;
+};
+
+}  // namespace
+
+CompiledProgram build_compiled(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,
+                               const HostSpec& host, HostOpMode mode) {
+  return CompiledBuilder(step, options, gpu, host, mode).build();
+}
+
+}  // namespace gpusim

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network's step as compiled code runs it: a call per kernel, or a CUDA graph per region.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/compiler/compile.hpp"
+#include "models/hardware/gpu_spec.hpp"
+#include "models/hardware/host_spec.hpp"
+#include "sim/program/build.hpp"
+
+namespace gpusim {
+
+struct CompiledProgram {
+  BuiltProgram built;
+  Flops model_flops{0};
+  Bytes traffic{0};  ///< What the kernels of compiled regions move between them, caches aside.
+  Bytes pool{0};     ///< Memory of CUDA graphs' private pool.
+};
+
+/// Lays out a compiled step on one host thread and one stream.
+///
+/// Host: a compiled region costs its guards, one per parameter, the call of its code, and a call per kernel
+/// (CompiledHostOps names the costs in the host file); one that is replayed as a CUDA graph costs checks, the
+/// copies of inputs that moved, and one launch. Ops between compiled regions run as in build_eager(). GPU:
+/// as in build_eager(), kernels as the plan has them.
+///
+/// Throws NoCalibrationError, NoPeakError, NoHostOpError where the files cannot price something.
+CompiledProgram build_compiled(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,
+                               const HostSpec& host, HostOpMode mode);
+
+}  // namespace gpusim

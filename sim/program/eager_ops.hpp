@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops as eager PyTorch runs them, added to a step one after the other. Internal to sim/program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "models/graph/catalogue.hpp"
+#include "models/graph/op_graph.hpp"
+#include "models/hardware/host_spec.hpp"
+#include "sim/program/recent_memory.hpp"
+#include "sim/program/step_layout.hpp"
+
+namespace gpusim {
+
+class EagerOps {
+ public:
+  EagerOps(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
+           StepLayout& layout);
+
+  /// Prices the op and adds its host time and its launches.
+  void add(const Op& op, RecentMemory& touched);
+  /// Only leaves its traces in the cache.
+  void touch(const Op& op, RecentMemory& touched) const;
+  Flops model_flops() const { return model_flops_; }
+
+ private:
+  /// What an op costs whichever of its equals it is.
+  struct Priced {
+    std::vector<EagerCall> calls;
+    Picoseconds host{0};
+    std::int32_t launches = 0;  ///< In `host`.
+    Flops flops{0};
+    engine::Index name = engine::no_index;  ///< Of its work on the host, once it has any.
+    /// What it launches, by the cache's state in steps of `cache_steps`.
+    std::map<std::pair<int, int>, std::vector<StepLayout::Launched>> launched;
+  };
+  struct TensorBytes {
+    Bytes stored{0};
+    Bytes dense{0};
+  };
+
+  Priced& price(const Op& op);
+  Bytes touched_bytes(const Op& op, TensorIndex t) const;
+  Bytes moved(const Op& op) const;
+  CacheState cache_of(const Op& op, const RecentMemory& touched) const;
+
+  const OpGraph& graph_;
+  const GpuSpec& gpu_;
+  const HostSpec& host_;
+  const HostOpMode mode_;
+  StepLayout& layout_;
+  Picoseconds module_call_{0};
+  Flops model_flops_{0};
+  std::vector<TensorBytes> bytes_;             ///< By tensor.
+  std::vector<std::optional<Priced>> prices_;  ///< By Op::like.
+};
+
+}  // namespace gpusim

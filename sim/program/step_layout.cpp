@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/program/step_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/cost/power.hpp"
+#include "models/units/text.hpp"
+
+namespace gpusim {
+
+using engine::Call;
+using engine::Index;
+using engine::Instruction;
+
+StepLayout::StepLayout(const GpuSpec& gpu) : gpu_(gpu) {
+  built.machine = build_machine(gpu);
+  built.work_is_dispatch = true;
+  built.program.threads.push_back({"main", {}, {}});
+  built.program.streams.push_back({"default", 0});
+}
+
+StepLayout::Launched StepLayout::add(std::string_view op_name, const GpuOpEstimate& estimate, double factor,
+                                     bool own_name) {
+  engine::GpuOp gpu_op;
+  gpu_op.duration = estimate.cost.duration;
+  if (factor != 1)
+    gpu_op.duration = Picoseconds(std::llround(static_cast<double>(gpu_op.duration.count()) * factor));
+  engine::OpInfo info;
+  info.name =
+      name(std::string(op_name) +
+           (own_name || estimate.name == op_name ? std::string() : ": " + std::string(estimate.name)));
+  // All that is known to move nothing still has to differ from what is not known.
+  info.bytes = std::max<std::int64_t>(estimate.cost.hbm_bytes.value(), 1);
+  info.flops = estimate.cost.flops.value();
+  LaunchedOp kind = LaunchedOp::Kernel;
+  const LaunchSpec& launch = gpu_.launch;
+  Picoseconds call = launch.call;
+  bool programmatic = false;
+  bool blocking = false;
+  switch (estimate.kind) {
+    case GpuOpKind::Kernel:
+      gpu_op.min_period = min_period(launch, estimate.cost.blocks);
+      info.min_period_in_graph = graph_min_period(launch, estimate.cost.blocks);
+      // cuBLASLt lets the kernel that adds up the parts start while the product drains.
+      programmatic = estimate.name.find("split") != std::string_view::npos;
+      break;
+    case GpuOpKind::Memset:
+      gpu_op.kind = engine::OpKind::Memset;
+      kind = LaunchedOp::Memset;
+      call = launch.memset_call;
+      break;
+    case GpuOpKind::Memcpy:
+      gpu_op.kind = engine::OpKind::Memcpy;
+      kind = LaunchedOp::DeviceCopy;
+      if (estimate.name == "copy_to_host" || estimate.name == "copy_to_device") kind = LaunchedOp::HostCopy;
+      if (estimate.name == "copy_to_host") gpu_op.copy_engine = engine::CopyEngine::DeviceToHost;
+      if (estimate.name == "copy_to_device") gpu_op.copy_engine = engine::CopyEngine::HostToDevice;
+      blocking = estimate.name == "copy_to_host";
+      call = launch.copy_call;
+      break;
+  }
+  gpu_op.gap_class = static_cast<engine::GapClass>(gap_class(kind, gpu_op.duration, programmatic));
+  compute_bound_.push_back(estimate.cost.limit == KernelLimit::Compute && estimate.kind == GpuOpKind::Kernel);
+  return {built.program.add(gpu_op, info), call, blocking};
+}
+
+void StepLayout::add_work(Picoseconds duration, Index shown) {
+  Instruction work;
+  work.duration = duration;
+  built.program.threads.front().add(work, shown);
+}
+
+void StepLayout::launch(const Launched& launched) {
+  Instruction instruction;
+  instruction.call = Call::Launch;
+  instruction.object = launched.op;
+  instruction.duration = launched.call;
+  instruction.latency = launched.call + gpu_.launch.arrival_after_call;
+  // A number that the host reads is waited for.
+  instruction.blocking = launched.blocking;
+  if (launched.blocking) instruction.return_latency = gpu_.launch.sync_return;
+  built.program.threads.front().add(instruction);
+}
+
+void StepLayout::launch_graph(Index shown, const std::vector<Launched>& ops) {
+  engine::CudaGraph graph;
+  graph.name = shown;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    engine::CudaGraph::Node node;
+    node.op = ops[i].op;
+    if (i > 0) node.after.push_back(static_cast<Index>(i - 1));
+    graph.nodes.push_back(std::move(node));
+  }
+  const auto nodes = static_cast<std::int64_t>(graph.nodes.size());
+  Instruction instruction;
+  instruction.call = Call::LaunchGraph;
+  instruction.object = static_cast<Index>(built.program.graphs.size());
+  instruction.duration = graph_call_time(gpu_.launch, nodes);
+  instruction.latency =
+      std::max(instruction.duration + gpu_.launch.cuda_graph.arrival_after_call, Picoseconds(0));
+  built.program.graphs.push_back(std::move(graph));
+  built.program.threads.front().add(instruction);
+}
+
+std::vector<std::string> StepLayout::slow_down(bool captured) {
+  engine::Program& program = built.program;
+  StepWork step;
+  Picoseconds host{0};
+  const auto count = [&](Index index) {
+    const engine::OpInfo& info = program.info[index];
+    (compute_bound_[index] ? step.compute : step.other) += program.ops[index].duration;
+    step.flops += Flops(info.flops);
+    step.bytes += Bytes(info.bytes);
+  };
+  for (const Instruction& instruction : program.threads.front().instructions) {
+    host += instruction.duration;
+    if (instruction.call == Call::Launch) count(instruction.object);
+    if (instruction.call == Call::LaunchGraph)
+      for (const engine::CudaGraph::Node& node : program.graphs[instruction.object].nodes) count(node.op);
+  }
+  if (!captured && host > step.compute + step.other) step.other = host - step.compute;
+  const double slowdown = clock_slowdown(gpu_, step);
+  if (slowdown <= 1) return {};
+  for (std::size_t i = 0; i < program.ops.size(); ++i)
+    if (compute_bound_[i])
+      program.ops[i].duration =
+          Picoseconds(std::llround(static_cast<double>(program.ops[i].duration.count()) * slowdown));
+  return {fmt::format("at the power limit of {}: products take {:.0f} % longer than in short bursts",
+                      format_quantity(gpu_.power->limit), 100 * (slowdown - 1))};
+}
+
+std::vector<std::string> StepLayout::notes(Bytes peak_memory) const {
+  std::vector<std::string> notes;
+  if (gpu_.launch.transferred)
+    notes.push_back("launch parameters of " + gpu_.name + " are transferred from another device");
+  if (gpu_.calibration && !gpu_.calibration->transferred_from.empty())
+    notes.push_back(fmt::format("kernels of {} are priced with the measurements of {}, scaled by peaks",
+                                gpu_.name, gpu_.calibration->transferred_from));
+  if (peak_memory > gpu_.memory.capacity)
+    notes.push_back(fmt::format("out of memory: the step needs {}, {} has {}", format_quantity(peak_memory),
+                                gpu_.name, format_quantity(gpu_.memory.capacity)));
+  return notes;
+}
+
+Index StepLayout::name(const std::string& text) {
+  const auto known = names_.find(text);
+  if (known != names_.end()) return known->second;
+  const auto index = static_cast<Index>(built.program.names.size());
+  names_.emplace(text, index);
+  built.program.names.push_back(text);
+  return index;
+}
+
+}  // namespace gpusim

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of one host thread and one stream while it is being laid out: ops priced, launches added. Internal
+// to sim/program.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/cost/kernel_work.hpp"
+#include "models/hardware/gpu_spec.hpp"
+#include "sim/program/build.hpp"
+
+namespace gpusim {
+
+class StepLayout {
+ public:
+  explicit StepLayout(const GpuSpec& gpu);
+
+  struct Launched {
+    engine::Index op = 0;
+    Picoseconds call{0};
+    bool blocking = false;  ///< The host waits for it.
+  };
+
+  /// An op of the program for one GPU op of what is called `name`; `factor` on its duration. `own_name`: it
+  /// is shown by that name alone, not with what the cost model calls it.
+  Launched add(std::string_view name, const GpuOpEstimate& estimate, double factor = 1,
+               bool own_name = false);
+
+  void add_work(Picoseconds duration, engine::Index shown);
+  /// Puts it into the stream.
+  void launch(const Launched& launched);
+  /// Puts these ops into the stream as one CUDA graph.
+  void launch_graph(engine::Index shown, const std::vector<Launched>& ops);
+
+  engine::Index name(const std::string& text);
+
+  /// Lowers the clock of a step that would draw more than the device may. `captured`: the step runs as CUDA
+  /// graphs, so that the host does not give the device time to cool. Returns what there is to say about it.
+  std::vector<std::string> slow_down(bool captured);
+  /// What a report should say of where the figures of this device come from.
+  std::vector<std::string> notes(Bytes peak_memory) const;
+
+  BuiltProgram built;
+
+ private:
+  const GpuSpec& gpu_;
+  std::vector<bool> compute_bound_;  ///< By op of the program.
+  std::map<std::string, engine::Index, std::less<>> names_;
+};
+
+/// Shares of cold bytes are rounded to this many steps, so that equal ops in equal surroundings are priced
+/// once.
+inline constexpr double cache_steps = 64;
+
+}  // namespace gpusim
