@@ -67,7 +67,7 @@ CacheState EagerOps::cache_of(const Op& op, const RecentMemory& touched) const {
     if (t == graph_none) continue;
     const Bytes bytes = touched_bytes(op, t);
     read += static_cast<double>(bytes.value());
-    cold +=
+    missed +=
         static_cast<double>(bytes.value()) * cold_share(touched.since(graph_.tensors[t].storage, turn), gpu_);
   }
   // The allocator hands out what was freed last, so a result overwrites what the cache still holds, if it

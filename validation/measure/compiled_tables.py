@@ -436,8 +436,8 @@ def fit(rows):
     result = []
     checks = ("gpt_blocks", "llama_blocks", "ro_gpt_blocks", "dynamic", "grad", "inference_mode", "ro_unmarked", "ro_inference_mode", "ro_input_KiB",
               "loop_breaks", "ro_loop_breaks", "items", "ro_items")
-    designs = {"default": ("graphs", "triton", "args", "mm", "addmm", "bmm", "sdpa", "conv", "other", "parameters", "modules", "inputs", "breaks"),
-               "reduce-overhead": ("graphs", "parameters", "modules", "inputs", "outputs", "breaks")}
+    designs = {"default": ("triton", "args", "mm", "addmm", "bmm", "sdpa", "conv", "other", "parameters", "modules", "inputs", "breaks"),
+               "reduce-overhead": ("parameters", "modules", "inputs", "outputs", "breaks")}
     for mode, names in designs.items():
         mine = [r for r in rows if r["mode"] == mode]
         used = [r for r in mine if r["family"] not in checks and not r["device_bound"]]
