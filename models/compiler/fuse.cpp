@@ -111,7 +111,7 @@ class Scheduler {
     if (vertical) {
       if (const FusionRefusal refusal = reads_match(a, b); refusal != FusionRefusal::None) return refusal;
     }
-    if (shared_bytes(a, b) < (vertical ? 1 : shared_bytes_min)) return FusionRefusal::NothingShared;
+    if (!vertical && shared_bytes(a, b) < shared_bytes_min) return FusionRefusal::NothingShared;
     if (!vertical) {
       if (!rules_.siblings) return FusionRefusal::Rule;
       if (distance(a, b) > distance_max) return FusionRefusal::Distance;
@@ -197,7 +197,11 @@ class Scheduler {
       for (const Touch& read : b.reads) {
         if (read.buffer != write.buffer) continue;
         if (a.scatter || write.indirect) return FusionRefusal::Scatter;
-        if (read.indirect || !(read.access == write.access)) return FusionRefusal::Access;
+        if (read.indirect) return FusionRefusal::Access;
+        if (read.access == write.access) continue;
+        // An elementwise loop can run in another order.
+        const bool movable = !a.is_reduction() || !b.is_reduction();
+        if (!movable || !read.access.is_permutation_of(write.access)) return FusionRefusal::Access;
       }
       for (const Touch& again : b.writes)
         if (again.buffer == write.buffer) return FusionRefusal::Scatter;

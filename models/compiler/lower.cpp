@@ -420,7 +420,11 @@ void Lowering::name(Value& value, std::string_view kind) {
     std::array<std::string_view, 2> names;
   };
   // Those that torch's functions have below their own names. All others are called as they are here.
-  static constexpr std::array<Names, 18> table{{{"to", {"_to_copy"}},
+  static constexpr std::array<Names, 22> table{{{"to", {"_to_copy"}},
+                                                {"index_put_", {"index_put"}},
+                                                {"index_copy_", {"index_copy"}},
+                                                {"add_", {"add"}},
+                                                {"relu_", {"relu"}},
                                                 {"type_as", {"_to_copy"}},
                                                 {"layer_norm", {"native_layer_norm"}},
                                                 {"rms_norm", {"_fused_rms_norm"}},
@@ -435,7 +439,7 @@ void Lowering::name(Value& value, std::string_view kind) {
                                                 {"rsub", {"sub"}},
                                                 {"rdiv", {"mul", "reciprocal"}},
                                                 {"square", {"pow"}},
-                                                {"copy_", {"copy_"}},
+                                                {"copy_", {"copy", "copy_"}},
                                                 {"split", {"split_with_sizes"}},
                                                 {"dropout", {"native_dropout"}}}};
   for (const Names& names : table) {

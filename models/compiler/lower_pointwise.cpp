@@ -114,6 +114,16 @@ void lower_scatter(Lowering& l, const Op& op) {
   l.alias(op.outputs.front(), target);
 }
 
+/// Atomic additions of 16 bits are left to the library.
+void lower_index_add(Lowering& l, const Op& op) {
+  if (size_of(l.type(op.inputs.front()).element) >= 4) {
+    lower_scatter(l, op);
+    return;
+  }
+  const OpTypes types(l.graph(), op);
+  l.library(op, op.kind->eager(types.view(op), l.gpu()));
+}
+
 /// Rows of a table by index: read where they are needed.
 void lower_gather(Lowering& l, const Op& op, TensorIndex table, std::initializer_list<TensorIndex> indices) {
   const TensorIndex out = op.outputs.front();
@@ -129,11 +139,17 @@ void lower_gather(Lowering& l, const Op& op, TensorIndex table, std::initializer
     Value index = l.read(t, Access::over(type.shape, type.strides, strides, l.offset(t)));
     Lowering::join(value, index);
   }
-  value.reads.push_back(
-      {.buffer = l.realize(table),
-       .access = Access::irregular(count, l.next_irregular()),
-       .bytes = Bytes(std::min(count * size_of(l.type(table).element), l.bytes(table).value())),
-       .indirect = true});
+  // The table's value at a place that the index decides: computed there if it is not in memory.
+  const std::int64_t row =
+      element_count(l.type(table).shape) / std::max<std::int64_t>(l.type(table).shape[0], 1);
+  Value found = l.read(table, l.type(table));
+  for (Touch& touch : found.reads) {
+    const std::int64_t whole = touch.bytes.value();
+    touch.access = touch.access.made_irregular(count, row);
+    touch.bytes = Bytes(std::min(count * size_of(l.loops().buffers[touch.buffer].element), whole));
+    touch.indirect = true;
+  }
+  Lowering::join(value, found);
   value.functions += 5;  // the index is wrapped and checked
   Lowering::name(value, op.kind->name);
   l.define(out, std::move(value));
@@ -293,7 +309,7 @@ constexpr LowerEntry entries[]{{"add_", lower_in_place},
                                {"copy_", lower_in_place},
                                {"index_put_", lower_scatter},
                                {"index_copy_", lower_scatter},
-                               {"index_add_", lower_scatter},
+                               {"index_add_", lower_index_add},
                                {"scatter_", lower_scatter},
                                {"embedding", lower_embedding},
                                {"index", lower_index},

@@ -51,15 +51,34 @@ std::array<bool, Dims::rank_max> last_dimension(const TensorType& type) {
   return over;
 }
 
+/// Which way most full-size reads of a reduction go: along the reduced values, or across them. Reads at
+/// places that data decide do not count; without any other the kernel is written as for the second case
+/// (torch/_inductor/ir.py, num_splits).
+bool goes_along(const Value& value, const RowLoop& rows) {
+  int along = 0;
+  int across = 0;
+  for (const Touch& touch : value.reads) {
+    if (touch.indirect || touch.access.is_irregular() || touch.access.touched() < rows.kept * rows.reduced)
+      continue;
+    ++(touch.access.inner_stride() == 1 ? along : across);
+  }
+  return along > across;
+}
+
 /// One loop that reduces `value` to `results` numbers per row, in fp32.
 struct Reduced {
   LoopIndex loop = loop_none;
   std::array<BufferIndex, 2> buffers{loop_none, loop_none};
 };
-Reduced reduce(Lowering& l, Value value, const RowLoop& rows, RowPass pass, int results,
+Reduced reduce(Lowering& l, Value value, RowLoop rows, RowPass pass, int results,
                ElementType element = ElementType::Fp32) {
   Reduced reduced;
-  const std::int64_t parts = reduction_splits(rows.kept, rows.reduced, rows.inner, l.gpu().sms);
+  const bool counted = std::any_of(value.reads.begin(), value.reads.end(), [&](const Touch& touch) {
+    return !touch.indirect && !touch.access.is_irregular() &&
+           touch.access.touched() >= rows.kept * rows.reduced;
+  });
+  rows.inner = rows.kept == 1 || goes_along(value, rows);
+  const std::int64_t parts = counted ? reduction_splits(rows.kept, rows.reduced, rows.inner, l.gpu().sms) : 1;
   // Neither the places of extremes nor online softmax are cut.
   if (parts > 1 && pass != RowPass::ArgMax && pass != RowPass::OnlineSoftmax) {
     const std::vector<std::string_view> names = value.aten;
@@ -308,6 +327,33 @@ void lower_adaptive_pool(Lowering& l, const Op& op) {
   l.place(out, reduced.buffers[0]);
 }
 
+// --- Running sums and short sorts: a row stays with its block.
+
+void lower_scan(Lowering& l, const Op& op) {
+  const TensorIndex in = op.inputs.front();
+  const bool sorts = op.kind->name != "cumsum";
+  constexpr std::int64_t sorted_row_max = 512;
+  std::array<bool, Dims::rank_max> over{};
+  const std::int64_t dim = op.attributes.has("dim") ? op.attributes.integer("dim") : -1;
+  over[static_cast<std::size_t>(dim < 0 ? dim + l.type(in).shape.rank() : dim)] = true;
+  const RowLoop rows = row_loop(l, in, over);
+  if (sorts && rows.reduced > sorted_row_max) {
+    const OpTypes types(l.graph(), op);
+    l.library(op, op.kind->eager(types.view(op), l.gpu()));
+    return;
+  }
+  Value value = l.read(in, rows.access);
+  Lowering::name(value, sorts ? "sort" : "cumsum");
+  for (const TensorIndex t : op.outputs) {
+    const BufferIndex buffer = l.new_buffer(elements(l.type(t)), l.type(t).element);
+    Value same = value;
+    const LoopIndex index =
+        l.add_loop(LoopKind::Reduction, std::move(same), rows.kept, rows.reduced, {buffer});
+    l.loops().loops[index].inner = rows.inner;
+    l.place(t, buffer);
+  }
+}
+
 // --- Losses: log-softmax over the classes, one number per row picked by its label, their mean.
 
 void pick_and_average(Lowering& l, const Op& op, Value picked, std::int64_t rows) {
@@ -360,6 +406,9 @@ constexpr LowerEntry entries[]{{"sum", lower_reduction},
                                {"batch_norm", lower_batch_norm},
                                {"group_norm", lower_group_norm},
                                {"adaptive_avg_pool2d", lower_adaptive_pool},
+                               {"cumsum", lower_scan},
+                               {"sort", lower_scan},
+                               {"argsort", lower_scan},
                                {"cross_entropy", lower_cross_entropy},
                                {"nll_loss", lower_cross_entropy}};
 
