@@ -263,6 +263,14 @@ BufferIndex Lowering::realize(TensorIndex t) {
   return realize_box(box_of(t));
 }
 
+void Lowering::reuse(TensorIndex t) {
+  const std::uint32_t box = box_of(t);
+  if (boxes_[box].buffer != loop_none) return;
+  if (buffers_read(boxes_[box].value) > options_.realize.reads ||
+      boxes_[box].value.functions > options_.realize.functions)
+    realize_box(box);
+}
+
 BufferIndex Lowering::realize_box(std::uint32_t box) {
   if (boxes_[box].buffer != loop_none) return boxes_[box].buffer;
   const BufferIndex buffer = new_buffer(boxes_[box].elements, boxes_[box].element);

@@ -218,6 +218,8 @@ void lower_row_norm(Lowering& l, const Op& op) {
   const TensorIndex out = op.outputs.front();
   const bool layer_norm = op.kind->name == "layer_norm";
   const auto over = last_dimension(l.type(in));
+  // The row in fp32 is a value with two users: the reduction and the scaling.
+  l.reuse(in);
   const RowLoop rows = row_loop(l, in, over);
   Value value = l.read(in, rows.access);
   Lowering::name(value, op.kind->name);

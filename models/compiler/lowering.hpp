@@ -52,6 +52,8 @@ class Lowering {
 
   /// The value of `t` in memory: makes a loop of it if it is not there yet.
   BufferIndex realize(TensorIndex t);
+  /// `t` has another user inside of an op: makes a loop of it where that is worth it.
+  void reuse(TensorIndex t);
   BufferIndex new_buffer(std::int64_t elements, ElementType element);
   /// A loop that fills `buffer` from one end to the other with `value`.
   LoopIndex add_loop(LoopKind kind, Value value, std::int64_t numel, std::int64_t rnumel,
