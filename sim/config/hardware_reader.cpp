@@ -5,7 +5,6 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -13,78 +12,10 @@
 #include "sim/config/calibration_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/overlay.hpp"
+#include "sim/config/resolve.hpp"
 
 namespace gpusim::config {
 namespace {
-
-constexpr std::size_t base_depth_max = 8;
-
-/// Names that led here, each with its file: `base:` of `base:` of ...
-using Chain = std::vector<std::string>;
-
-std::string joined(const Chain& chain) {
-  std::string text;
-  for (const std::string& name : chain) text += (text.empty() ? "" : " -> ") + name;
-  return text;
-}
-
-/// The chain with one more name, refused where it would not end.
-Chain extended(const Chain& chain, const Node& name) {
-  Chain longer = chain;
-  longer.push_back(name.text());
-  if (std::find(chain.begin(), chain.end(), name.text()) != chain.end())
-    name.fail("'base' leads back to itself: " + joined(longer));
-  if (longer.size() > base_depth_max)
-    name.fail("more than " + std::to_string(base_depth_max) +
-              " files stand on each other by 'base' (base_depth_max): " + joined(longer));
-  return longer;
-}
-
-/// A map with no `base` left in it, and the name that it goes by.
-struct Resolved {
-  Node map;
-  std::string key;
-};
-
-/// "h200" for a map that is the content of .../hardware/h200.yaml.
-std::string key_of_place(const Node& map, std::string_view kind) {
-  const std::filesystem::path file = map.location().file;
-  if (file.parent_path().filename() == kind && file.extension() == ".yaml") return file.stem().string();
-  return "custom";
-}
-
-/// `merged` at the path of the place where it is used, for messages.
-Node at_path(const Node& merged, std::string_view path) {
-  std::vector<std::string> keys;
-  while (!path.empty()) {
-    const std::size_t dot = std::min(path.find('.'), path.size());
-    keys.emplace_back(path.substr(0, dot));
-    path.remove_prefix(std::min(dot + 1, path.size()));
-  }
-  Node node = merged;
-  for (auto key = keys.rbegin(); key != keys.rend(); ++key)
-    node = Node::empty_map(merged.location()).with(*key, node);
-  for (const std::string& key : keys) node = node.at(key);
-  return node;
-}
-
-Resolved resolve(std::string_view kind, const Node& value, const SearchPath& search, const Chain& chain) {
-  if (value.is_scalar()) {
-    const Chain longer = extended(chain, value);
-    const Node file = load_config(find_config(kind, value, search), search);
-    if (!file.is_map()) file.fail("this file has to be a map of keys");
-    Resolved result = resolve(kind, file, search, longer);
-    result.key = std::filesystem::path(value.text()).stem().string();
-    return result;
-  }
-  if (!value.is_map())
-    value.fail("this has to be a name or a map", "write for example 'h200' or {base: h200, ...}");
-  const auto base = value.find("base");
-  if (!base) return {value, key_of_place(value, kind)};
-  if (!base->is_scalar()) base->fail("'base' is the name of another file");
-  Resolved under = resolve(kind, *base, search, chain);
-  return {at_path(deep_merge(under.map, value.as_root().without("base")), value.path()), under.key};
-}
 
 // --- Launch mechanics.
 
@@ -253,14 +184,14 @@ LaunchSpec read_launch(const Node& node) {
 /// A section (`launch:`, `calibration:`) with its own `base:` laid out: that section of another device.
 /// `mark` adds to it, by the base's name, that it stands for another device than the one it was measured on.
 template <class Mark>
-Node resolve_section(const char* key, const Node& section, const SearchPath& search, const Chain& chain,
-                     Mark mark) {
+Node resolve_section(const char* key, const Node& section, const SearchPath& search,
+                     const BaseChain& chain, Mark mark) {
   if (!section.is_map()) section.fail("this has to be a map", "write for example {base: h200}");
   const auto base = section.find("base");
   if (!base) return section;
   if (!base->is_scalar()) base->fail("'base' is the name of another hardware file");
-  const Chain longer = extended(chain, *base);
-  const Node other = resolve("hardware", *base, search, {}).map;
+  const BaseChain longer = extended(chain, *base);
+  const Node other = resolve("hardware", "h200", *base, search).map;
   const Node under = resolve_section(key, other.at(key), search, longer, mark);
   const Node merged = deep_merge(under.as_root(), section.as_root().without("base"));
   return at_path(mark(section, merged, *base), section.path());
@@ -338,7 +269,7 @@ HostOpCost read_op_cost(const Node& node) {
 }  // namespace
 
 GpuSpec read_hardware(const Node& hardware, const SearchPath& search) {
-  const Resolved resolved = resolve("hardware", hardware, search, {});
+  const Resolved resolved = resolve("hardware", "h200", hardware, search);
   GpuSpec gpu;
   gpu.key = resolved.key;
   gpu.name = resolved.key;
@@ -408,7 +339,7 @@ GpuSpec read_hardware(const Node& hardware, const SearchPath& search) {
 }
 
 HostSpec read_host(const Node& host, const SearchPath& search) {
-  const Resolved resolved = resolve("hosts", host, search, {});
+  const Resolved resolved = resolve("hosts", "xeon-h200-cloud", host, search);
   HostSpec spec;
   spec.key = resolved.key;
   spec.name = resolved.key;
