@@ -335,7 +335,8 @@ Explanation explain(const std::string& message, std::string_view line) {
   if (says("anchor is not defined"))
     return {"this alias has no anchor above it", "mark the value it stands for: '&name'"};
   if (says("after end of document")) return {std::string(misplaced), "check the indentation and the quotes"};
-  if (says("flow")) return {message, "check that every { and [ is closed, and opened"};
+  if (says("flow"))
+    return {message, "check that every { and [ is closed, and opened; text with brackets in it needs quotes"};
   if (says("end of map not found") || says("end of sequence not found")) {
     return {message, "check the indentation of this line"};
   }

@@ -54,13 +54,13 @@ TEST_CASE("Text that is no YAML document is refused at the place where it goes w
       // Brackets and quotes.
       {"a: [1, 2\nb: 3\n",
        "f.yaml:2:2: error: bad YAML: end of sequence flow not found\n"
-       "  hint: check that every { and [ is closed, and opened"},
+       "  hint: check that every { and [ is closed, and opened; text with brackets in it needs quotes"},
       {"a: {x: 1\n",
        "f.yaml:2:1: error: bad YAML: end of map flow not found\n"
-       "  hint: check that every { and [ is closed, and opened"},
+       "  hint: check that every { and [ is closed, and opened; text with brackets in it needs quotes"},
       {"a: ]\n",
        "f.yaml:1:4: error: bad YAML: illegal flow end\n"
-       "  hint: check that every { and [ is closed, and opened"},
+       "  hint: check that every { and [ is closed, and opened; text with brackets in it needs quotes"},
       {"a: 'x\nb: 1\n", "f.yaml:3:1: error: bad YAML: a quoted text is not closed"},
       {"a: \"x", "f.yaml:2:1: error: bad YAML: a quoted text is not closed"},
       {"a: \"\\q\"\n", "f.yaml:1:7: error: bad YAML: unknown escape character: q"},

@@ -166,7 +166,7 @@ TEST_CASE("Bad assignments say what is wrong with them", "[unit][config][bad_inp
         "--set a.b.c=1: error: a.b.c: a.b is '1' and has no parts\n  hint: it is given at base.yaml:1:9");
   CHECK(set_error(base, "a.b=[1, 2") ==
         "--set a.b=[1, 2: error: a.b: bad YAML: end of sequence flow not found\n"
-        "  hint: check that every { and [ is closed, and opened");
+        "  hint: check that every { and [ is closed, and opened; text with brackets in it needs quotes");
   std::string deep = "a";
   for (int i = 0; i < 100'000; ++i) deep += ".a";
   CHECK(set_error(base, deep + "=1").ends_with("error: the path has more keys than the limit depth = 64"));
