@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/graph/element_type.hpp"
+#include "models/hardware/gpu_spec.hpp"
 #include "models/units/quantity.hpp"
 
 namespace gpusim {
@@ -111,6 +112,7 @@ struct Backend {
   bool dynamic_shapes = true;      ///< False: each shape is a build of its own.
   bool training = true;            ///< False: inference only.
   bool python = true;              ///< False: the step runs without Python: no guards, no framework calls.
+  std::vector<Vendor> vendors;     ///< Whose GPUs it runs on; empty: all.
   std::vector<ElementType> precisions;  ///< In which products can run besides the network's own.
   std::string kernel_prefix;            ///< Of names of generated kernels: "triton_".
   CompiledHostOps host;

@@ -18,6 +18,7 @@
 #include "sim/app/expectations.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/validate_command.hpp"
+#include "sim/config/backend_reader.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
@@ -146,6 +147,7 @@ class Command {
     config::SearchPath search = search_path();
     if (what == "ops") return list_ops();
     if (what == "networks") return list_networks(search);
+    if (what == "backends") return list_backends(search);
     const bool hardware = what == "hardware";
     const std::string kind = hardware ? "hardware" : "hosts";
     std::vector<std::string> names = config::known_configs(kind, search);
@@ -173,6 +175,15 @@ class Command {
   ExitCode list_ops() {
     for (const OpKind& kind : op_catalogue())
       out(fmt::format("{}\n    {} ({})\n", op_signature(kind), kind.help, name(kind.fusion)));
+    return ExitCode::Done;
+  }
+
+  ExitCode list_backends(const config::SearchPath& search) {
+    for (const Backend& backend : config::known_backends(search)) {
+      std::string modes;
+      for (const BackendMode& mode : backend.modes) modes += (modes.empty() ? "" : " ") + mode.name;
+      out(fmt::format("{}: {}, {}\n    {}\n", backend.key, backend.name, backend.help, modes));
+    }
     return ExitCode::Done;
   }
 
@@ -281,7 +292,7 @@ class Command {
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path)) {
         // Configurations beside a scenario are no scenarios.
         const std::string folder = entry.path().parent_path().filename().string();
-        if (folder == "hardware" || folder == "hosts") continue;
+        if (folder == "hardware" || folder == "hosts" || folder == "backends") continue;
         if (entry.is_regular_file() && entry.path().extension() == ".yaml") found.push_back(entry.path());
       }
       if (found.empty()) throw UsageError(fmt::format("no *.yaml file in '{}'", path));
@@ -376,8 +387,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 
   std::string list_what;
   CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
-  list_app->add_option("what", list_what, "hardware, hosts, networks or ops")
-      ->check(CLI::IsMember({"hardware", "hosts", "networks", "ops"}))
+  list_app->add_option("what", list_what, "hardware, hosts, networks, backends or ops")
+      ->check(CLI::IsMember({"hardware", "hosts", "networks", "backends", "ops"}))
       ->type_name("WHAT")
       ->required();
 

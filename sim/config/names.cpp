@@ -34,7 +34,8 @@ std::optional<fs::path> look_up(std::string_view kind, const std::string& name, 
   }
   if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') return std::nullopt;
   const std::string file = name + ".yaml";
-  if (is_file(search.beside / file)) return search.beside / file;
+  // Scenarios are often called after the compiler they try: `eager.yaml` is no backend.
+  if (kind != "backends" && is_file(search.beside / file)) return search.beside / file;
   for (const fs::path& folder : folders_of(kind, search)) {
     if (is_file(folder / file)) return folder / file;
   }

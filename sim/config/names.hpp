@@ -33,8 +33,8 @@ std::vector<std::filesystem::path> split_search_list(std::string_view list);
 std::vector<std::string> known_configs(std::string_view kind, const SearchPath& search);
 
 /// The file of `name`: in each folder DIR of the search path DIR/kind/name.yaml, beside the scenario also
-/// DIR/name.yaml. `name` is the scalar that gives it, so that an unknown name is reported at its place with
-/// the known ones.
+/// DIR/name.yaml (not for backends: scenarios bear their names). `name` is the scalar that gives it, so that an
+/// unknown name is reported at its place with the known ones.
 std::filesystem::path find_config(std::string_view kind, const Node& name, const SearchPath& search);
 /// The same for a name from the command line; `where` is its place in messages ("--hardware").
 std::filesystem::path find_config(std::string_view kind, const std::string& name, const Location& where,
