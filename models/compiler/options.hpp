@@ -50,9 +50,9 @@ enum class DynamicShapes : std::uint8_t { Automatic, Always, Never };
 struct KernelOverride {
   std::string op;      ///< Kind ("rms_norm"), name ("block[0].mlp.up"), or part of a fused kernel's name.
   std::string source;  ///< Who says so: shown in reports.
-  std::optional<Picoseconds> duration;  ///< Of each of its kernels; else
-  std::optional<double> of_roof;        ///< share of the roof that it reaches, 0 to 1; else
-  std::optional<double> speedup;        ///< against what the model says.
+  std::optional<Picoseconds> duration{};  ///< Of each of its kernels; else
+  std::optional<double> of_roof{};        ///< share of the roof that it reaches, 0 to 1; else
+  std::optional<double> speedup{};        ///< against what the model says.
   friend bool operator==(const KernelOverride&, const KernelOverride&) = default;
 };
 

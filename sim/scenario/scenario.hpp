@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/compiler/options.hpp"
 #include "models/graph/network.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "models/hardware/host_spec.hpp"
@@ -241,6 +242,16 @@ struct Workload {
 
 enum class CudaGraphMode : std::uint8_t { None, Full };
 
+/// The sizes of one step in a sequence of steps. Its graph is built by whoever runs it.
+struct ShapeStep {
+  std::int64_t batch = 1;
+  std::int64_t sequence = 1;
+  Location where;  ///< For sizes that do not go with the network.
+  friend bool operator==(const ShapeStep& a, const ShapeStep& b) {
+    return a.batch == b.batch && a.sequence == b.sequence;
+  }
+};
+
 /// One answer to the scenario's question: the top level with one overlay laid over it.
 struct Variant {
   std::string name;
@@ -248,7 +259,12 @@ struct Variant {
       hardware;  ///< Absent: launches cost only what the items say, ops follow without a gap.
   std::optional<HostSpec> host;
   Workload workload;
-  CudaGraphMode cuda_graph = CudaGraphMode::None;
+  CudaGraphMode cuda_graph = CudaGraphMode::None;  ///< What is compiled has it in `compile` instead.
+  /// How a network is compiled. Absent: it runs eagerly. An eager network has it too (with a backend that
+  /// captures nothing) where it has breaks, better kernels or batch sizes that are recorded.
+  std::optional<CompileOptions> compile;
+  Location compile_where;         ///< Of `backend`: for what a compiler refuses later.
+  std::vector<ShapeStep> shapes;  ///< Of a network's steps, in turn; empty: all as the workload says.
   std::optional<std::int64_t> steps;  ///< Simulate exactly so many; absent: the steady step.
   std::uint64_t seed = 0;
   std::int64_t instructions_max = 10'000'000;  ///< Of one step, over all host threads.

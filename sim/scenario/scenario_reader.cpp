@@ -11,6 +11,7 @@
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/overlay.hpp"
+#include "sim/scenario/compile_reader.hpp"
 #include "sim/scenario/expectation_reader.hpp"
 #include "sim/scenario/workload_reader.hpp"
 
@@ -19,15 +20,27 @@ namespace {
 
 using config::Node;
 
-constexpr std::array<std::string_view, 10> top_level_keys{
-    "name",  "description", "hardware",         "host",    "workload", "cuda_graph",
-    "steps", "seed",        "instructions_max", "variants"};
+constexpr std::array<std::string_view, 11> top_level_keys{
+    "name",   "description", "hardware", "host",             "workload", "cuda_graph",
+    "shapes", "steps",       "seed",     "instructions_max", "variants"};
 constexpr std::array<std::string_view, 3> keys_of_the_file{"name", "description", "variants"};
+
+/// The keys that change an answer, and with `of_the_file` the others too.
+std::vector<std::string> known_keys(bool of_the_file) {
+  std::vector<std::string> known;
+  for (const std::string_view key : top_level_keys)
+    if (of_the_file || std::find(keys_of_the_file.begin(), keys_of_the_file.end(), key) == keys_of_the_file.end())
+      known.emplace_back(key);
+  known.insert(known.end(), compile_keys.begin(), compile_keys.end());
+  if (of_the_file) known.emplace_back("expect");
+  return known;
+}
 
 /// "hardware" -> the folder of configs in which its names are found; empty: the key takes no names.
 std::string_view config_kind(std::string_view key) {
   if (key == "hardware") return "hardware";
   if (key == "host") return "hosts";
+  if (key == "backend") return "backends";
   return {};
 }
 
@@ -97,7 +110,7 @@ class ScenarioReader {
   }
 
  private:
-  /// The map behind a name of hardware or of a host.
+  /// The map behind a name of hardware, of a host or of a backend.
   std::optional<Node> expand(const Node& name) const {
     const std::string_view kind = config_kind(last_key(name.path()));
     if (kind.empty()) return std::nullopt;
@@ -107,7 +120,7 @@ class ScenarioReader {
   /// Lays the overlay over the base. A map over a name (`hardware: {memory: ...}` over `hardware: h200`)
   /// changes the named file's fields.
   Node merge(Node base, const Node& overlay) const {
-    for (const std::string_view key : {std::string_view("hardware"), std::string_view("host")}) {
+    for (const std::string_view key : {"hardware", "host", "backend"}) {
       const auto over = overlay.find(key);
       const auto under = base.find(key);
       if (!over || !under || !over->is_map() || !under->is_scalar() || over->has("base")) continue;
@@ -117,9 +130,7 @@ class ScenarioReader {
   }
 
   void check_keys(const Node& root) {
-    std::vector<std::string> known(top_level_keys.begin(), top_level_keys.end());
-    known.emplace_back("expect");
-    report_unknown(root, known);
+    report_unknown(root, known_keys(true));
   }
 
   void report_unknown(const Node& map, const std::vector<std::string>& known) {
@@ -150,11 +161,7 @@ class ScenarioReader {
                                            "write {} if it changes nothing"));
             continue;
           }
-          std::vector<std::string> known;
-          for (const std::string_view key : top_level_keys)
-            if (std::find(keys_of_the_file.begin(), keys_of_the_file.end(), key) == keys_of_the_file.end())
-              known.emplace_back(key);
-          report_unknown(overlay, known);
+          report_unknown(overlay, known_keys(false));
           overlays.emplace_back(name, overlay);
         }
         if (overlays.empty() && errors_.empty())
@@ -180,9 +187,10 @@ class ScenarioReader {
         if (!host->is_null()) variant.host = config::read_host(*host, search_);
     });
     errors.collect([&] {
-      if (const auto mode = node.find("cuda_graph"))
-        variant.cuda_graph =
-            mode->one_of<CudaGraphMode>({{"none", CudaGraphMode::None}, {"full", CudaGraphMode::Full}});
+      CompileChoice choice = read_compile(node, variant.hardware ? &*variant.hardware : nullptr, search_);
+      variant.cuda_graph = choice.cuda_graph;
+      variant.compile = std::move(choice.compile);
+      variant.compile_where = std::move(choice.where);
     });
     errors.collect([&] { variant.steps = node.get<std::int64_t>("steps", config::at_least(1)); });
     errors.collect([&] {
@@ -207,6 +215,13 @@ class ScenarioReader {
                                         .one_device = variant.cuda_graph == CudaGraphMode::Full,
                                         .has_host = variant.host.has_value(),
                                         .search = search_});
+      const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+      if (network != nullptr && variant.compile) check_compile_names(node, *network->graph);
+      const auto shapes = node.find("shapes");
+      if (!shapes || shapes->is_null()) return;
+      if (network == nullptr)
+        shapes->fail("only steps of a network have shapes", "write 'workload: {network: gpt2, ...}'");
+      variant.shapes = read_shapes(*shapes, network->sizes);
     });
     errors.throw_if_any();
     return variant;

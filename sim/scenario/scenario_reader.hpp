@@ -24,7 +24,7 @@ struct ScenarioOptions {
   std::optional<std::uint64_t> seed;
   /// JSON paths of the figures that `expect` may name ("step_time_us", "idle_us.dispatch").
   std::vector<std::string> metrics;
-  /// Where names of hardware and hosts are looked up, beside the scenario's own folder.
+  /// Where names of hardware, hosts and backends are looked up, beside the scenario's own folder.
   std::vector<std::filesystem::path> config_folders;
   /// Configurations that scenarios read before have left; none: each scenario reads its own.
   std::shared_ptr<config::FileStore> files;

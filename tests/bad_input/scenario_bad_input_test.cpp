@@ -84,7 +84,9 @@ TEST_CASE("mistakes in variants are located and explained") {
        "  hint: write {} if it changes nothing"},
       {"workload: {kernels: []}\nvariants: {a: {name: y}}\n",
        "x.yaml:2:16: error: variants.a.name: unknown key\n"
-       "  hint: known keys: hardware, host, workload, cuda_graph, steps, seed, instructions_max"},
+       "  hint: known keys: hardware, host, workload, cuda_graph, shapes, steps, seed, instructions_max, "
+       "backend, mode, fullgraph, regional, warm_cache, dynamic, recompile_limit, graph_breaks, passes, "
+       "fusion, precision, kernel_overrides"},
   });
 }
 

@@ -224,13 +224,31 @@ TEST_CASE("--critical-path explains the isolated run of each variant") {
   CHECK_THAT(many.err, ContainsSubstring("hint: ask for fewer steps"));
 }
 
-TEST_CASE("list names hardware and hosts") {
+TEST_CASE("list names hardware, hosts and backends") {
   const Folder folder;
   const Result r = run_gpusim(folder, "list hardware");
   CHECK(r.exit_code == 0);
   CHECK_THAT(r.out, ContainsSubstring("h200"));
   CHECK_THAT(r.out, ContainsSubstring("4.8 TB/s"));
   CHECK(run_gpusim(folder, "list hosts").exit_code == 0);
+  const Result backends = run_gpusim(folder, "list backends");
+  CHECK(backends.exit_code == 0);
+  CHECK_THAT(backends.out, ContainsSubstring("inductor: TorchInductor, "));
+  CHECK_THAT(backends.out, ContainsSubstring("\n    default reduce-overhead max-autotune"));
+}
+
+TEST_CASE("a backend is found beside the scenario and in GPUSIM_CONFIGS, and is no scenario for test") {
+  const Folder folder;
+  folder.write("here/backends/mine.yaml", "base: tvm\nname: Mine\nhelp: of my own\nmodes: {tuned: null}\n");
+  const std::string scenario =
+      "hardware: h200\nhost: xeon-h200-cloud\nworkload: {network: fma_relu}\nbackend: mine\nmode: tuned\n";
+  const Result r = run_gpusim(folder, "run " + folder.write("here/a.yaml", scenario));
+  CHECK(r.exit_code == 2);
+  CHECK_THAT(r.err, ContainsSubstring("a.yaml:5:7: error: mode: Mine has no mode 'tuned'"));
+  const Result far = run_gpusim(folder, "run " + folder.write("there/a.yaml", scenario));
+  CHECK_THAT(far.err, ContainsSubstring("error: backend: unknown backends 'mine'"));
+  folder.write("here/a.yaml", "workload: {kernels: []}\n");
+  CHECK_THAT(run_gpusim(folder, "test " + (folder / "here")).out, ContainsSubstring("1 scenario,"));
 }
 
 TEST_CASE("hardware is found beside the scenario and in GPUSIM_CONFIGS") {
