@@ -25,6 +25,7 @@ class GraphBuilder : public Evaluator {
   OpGraph build() {
     Frame frame;
     frame_ = &frame;
+    graph_.calls.emplace_back();
     for (const Network::Input& input : network_.inputs) {
       const Dims shape = dims(input.shape, "the shape of input '" + input.name + "'", 1);
       TensorType type = contiguous_tensor(input.element.value_or(sizes_.dtype), shape);
@@ -47,12 +48,14 @@ class GraphBuilder : public Evaluator {
     }
     for (const auto& [name, value] : frame.variables) drop(value);
     if (graph_.ops.empty()) throw GraphError(network_.place, "the network has no op for this step");
+    graph_.calls.front().last = static_cast<OpIndex>(graph_.ops.size());
     return std::move(graph_);
   }
 
  private:
   /// One call of a block.
   struct Frame {
+    CallIndex call = 0;
     std::string path;  ///< "block[3].mlp."; empty at the top.
     Scope variables;
     std::map<std::string, int, std::less<>> used;  ///< How often a name was given in here.
@@ -120,8 +123,11 @@ class GraphBuilder : public Evaluator {
     std::size_t ops = 0;
     std::size_t tensors = 0;
     std::size_t storages = 0;
+    std::size_t calls = 0;
   };
-  Mark mark() const { return {graph_.ops.size(), graph_.tensors.size(), graph_.storages.size()}; }
+  Mark mark() const {
+    return {graph_.ops.size(), graph_.tensors.size(), graph_.storages.size(), graph_.calls.size()};
+  }
 
   void run_repeat(const RepeatItem& repeat) {
     const std::int64_t times = integer(repeat.times, "the number of repeats");
@@ -217,6 +223,7 @@ class GraphBuilder : public Evaluator {
     const std::size_t ops = end.ops - start.ops;
     const auto tensors = static_cast<std::uint32_t>(end.tensors - start.tensors);
     const auto storages = static_cast<std::uint32_t>(end.storages - start.storages);
+    const auto calls = static_cast<std::uint32_t>(end.calls - start.calls);
     if (static_cast<std::int64_t>(ops) > 0 &&
         rounds > (limits_.ops - static_cast<std::int64_t>(end.ops)) / static_cast<std::int64_t>(ops))
       too_many_ops(graph_.ops[start.ops].place);
@@ -231,6 +238,9 @@ class GraphBuilder : public Evaluator {
       tensor_marks.push_back(graph_.tensors[t].name.find(old_mark, frame_->path.size()));
     for (std::size_t i = start.ops; i < end.ops; ++i)
       op_marks.push_back(graph_.ops[i].name.find(old_mark, frame_->path.size()));
+    std::vector<std::size_t> call_marks;
+    for (std::size_t c = start.calls; c < end.calls; ++c)
+      call_marks.push_back(graph_.calls[c].name.find(old_mark, frame_->path.size()));
     const auto renamed = [&](const std::string& name, std::size_t at, const std::string& new_mark) {
       if (at == std::string::npos) return name;
       std::string text;
@@ -242,11 +252,13 @@ class GraphBuilder : public Evaluator {
     graph_.ops.reserve(end.ops + total * ops);
     graph_.tensors.reserve(end.tensors + total * tensors);
     graph_.storages.reserve(end.storages + total * storages);
+    graph_.calls.reserve(end.calls + total * calls);
     for (std::int64_t r = 1; r <= rounds; ++r) {
       const std::string new_mark = outer_suffix + "[" + std::to_string(r + 1) + "]";
       const auto by_op = static_cast<std::uint32_t>(ops * static_cast<std::size_t>(r));
       const auto by_tensor = tensors * static_cast<std::uint32_t>(r);
       const auto by_storage = storages * static_cast<std::uint32_t>(r);
+      const auto by_call = calls * static_cast<std::uint32_t>(r);
       for (std::size_t s = start.storages; s < end.storages; ++s)
         graph_.storages.push_back(graph_.storages[s]);
       for (std::size_t t = start.tensors; t < end.tensors; ++t) {
@@ -272,10 +284,22 @@ class GraphBuilder : public Evaluator {
               .attributes = model.attributes,
               .module_calls = model.module_calls,
               .like = model.like,
+              .call = moved(model.call, start.calls, by_call),
+              .in_repeat = model.in_repeat,
               .place = model.place};
         for (TensorIndex& t : op.inputs) t = moved(t, begin.tensors, by_tensor);
         for (TensorIndex& t : op.outputs) t = moved(t, begin.tensors, by_tensor);
         graph_.ops.push_back(std::move(op));
+      }
+      for (std::size_t c = start.calls; c < end.calls; ++c) {
+        const BlockCall& model = graph_.calls[c];
+        graph_.calls.push_back({.name = renamed(model.name, call_marks[c - start.calls], new_mark),
+                                .parent = moved(model.parent, start.calls, by_call),
+                                .block = model.block,
+                                .first = model.first + by_op,
+                                .last = model.last + by_op,
+                                .module = model.module,
+                                .in_repeat = model.in_repeat});
       }
     }
     for (std::size_t t = start.tensors; t < end.tensors; ++t)
@@ -306,8 +330,8 @@ class GraphBuilder : public Evaluator {
     if (auto value = number_function(e)) return *value;
     if (e.text == "parameter" || e.text == "buffer" || e.text == "state") return declare(e, target);
     if (e.text == "size") return size_of_tensor(e);
-    for (const NetworkBlock& block : network_.blocks)
-      if (block.name == e.text) return call_block(e, block);
+    for (std::size_t b = 0; b < network_.blocks.size(); ++b)
+      if (network_.blocks[b].name == e.text) return call_block(e, static_cast<std::uint32_t>(b));
     const OpKind* kind = find_op(e.text);
     if (kind == nullptr) {
       std::vector<std::string> known{"parameter", "buffer", "state", "size"};
@@ -353,7 +377,8 @@ class GraphBuilder : public Evaluator {
     return Value{shape[static_cast<int>(d)]};
   }
 
-  Value call_block(const Expression& e, const NetworkBlock& block) {
+  Value call_block(const Expression& e, std::uint32_t block_index) {
+    const NetworkBlock& block = network_.blocks[block_index];
     if (frame_->depth + 1 > limits_.block_depth)
       throw GraphError(e.place, "blocks are nested deeper than " + std::to_string(limits_.block_depth) +
                                     " (block_depth_max)");
@@ -380,7 +405,16 @@ class GraphBuilder : public Evaluator {
         throw GraphError(e.parts[i].place, "'" + name + "' is given twice");
       inner.variables[name] = std::move(value);
     }
-    inner.path = unique(block.name) + ".";
+    inner.path = unique(block.name);
+    inner.call = static_cast<CallIndex>(graph_.calls.size());
+    graph_.calls.push_back({.name = inner.path,
+                            .parent = frame_->call,
+                            .block = block_index,
+                            .first = static_cast<OpIndex>(graph_.ops.size()),
+                            .last = 0,
+                            .module = !block.function,
+                            .in_repeat = !frame_->repeat_suffix.empty()});
+    inner.path += '.';
     Frame* const outer = std::exchange(frame_, &inner);
     const auto restore =
         std::unique_ptr<Frame, std::function<void(Frame*)>>(outer, [this](Frame* f) { frame_ = f; });
@@ -394,6 +428,7 @@ class GraphBuilder : public Evaluator {
     run(block.body);
     Value::List gives;
     for (const Expression& give : block.gives) gives.push_back(evaluate(give));
+    graph_.calls[inner.call].last = static_cast<OpIndex>(graph_.ops.size());
     for (const auto& [name, value] : inner.variables) drop(value);
     if (gives.size() == 1) return gives.front();
     return Value{std::move(gives)};
@@ -487,6 +522,8 @@ class GraphBuilder : public Evaluator {
     }
     op.module_calls = std::exchange(pending_modules_, 0);
     op.like = first_like(op);
+    op.call = frame_->call;
+    op.in_repeat = !frame_->repeat_suffix.empty();
     graph_.ops.push_back(std::move(op));
     const Op& done = graph_.ops.back();
     if (done.outputs.size() == 1) return Value{TensorRef{done.outputs.front()}};

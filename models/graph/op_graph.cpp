@@ -85,7 +85,8 @@ std::vector<bool> needed_ops(const OpGraph& graph) {
   std::vector<bool> needed(graph.ops.size(), false);
   for (std::size_t i = graph.ops.size(); i-- > 0;) {
     const Op& op = graph.ops[i];
-    needed[i] = std::any_of(op.outputs.begin(), op.outputs.end(),
+    needed[i] = op.outputs.empty() ||
+                std::any_of(op.outputs.begin(), op.outputs.end(),
                             [&](TensorIndex t) { return storage_needed[graph.tensors[t].storage]; });
     if (!needed[i]) continue;
     for (const TensorIndex t : op.inputs)

@@ -69,6 +69,7 @@ class Attributes {
 using OpIndex = std::uint32_t;
 using TensorIndex = std::uint32_t;
 using StorageIndex = std::uint32_t;
+using CallIndex = std::uint32_t;
 inline constexpr std::uint32_t graph_none = std::numeric_limits<std::uint32_t>::max();
 
 /// Memory that one or several tensors (a tensor and its views) live in.
@@ -90,6 +91,18 @@ struct GraphTensor {
   friend bool operator==(const GraphTensor&, const GraphTensor&) = default;
 };
 
+/// One call of a block: what Python runs in a frame of its own.
+struct BlockCall {
+  std::string name;                  ///< "block[3].mlp"; empty: the network's own body.
+  CallIndex parent = graph_none;     ///< In whose body it stands; none: the network's own body.
+  std::uint32_t block = graph_none;  ///< Which of the network's blocks; none: the network's own body.
+  OpIndex first = 0;
+  OpIndex last = 0;        ///< One past its last op; those of the calls in it included.
+  bool module = true;      ///< An nn.Module; false: a plain function.
+  bool in_repeat = false;  ///< Stands in a `repeat` of its caller.
+  friend bool operator==(const BlockCall&, const BlockCall&) = default;
+};
+
 struct Op {
   const OpKind* kind = nullptr;
   std::string name;  ///< "block[3].mlp.up"; unique.
@@ -103,6 +116,8 @@ struct Op {
   /// The first op of the graph that costs the same (kind, attributes and types are equal): itself, if there
   /// is none before it. What is worked out for one holds for all.
   OpIndex like = graph_none;
+  CallIndex call = 0;      ///< The innermost call that it stands in.
+  bool in_repeat = false;  ///< Stands in a `repeat` of that call's body.
   TextPlace place;
 };
 
@@ -113,6 +128,7 @@ struct OpGraph {
   std::vector<GraphTensor> tensors;
   std::vector<Storage> storages;
   std::vector<TensorIndex> outputs;
+  std::vector<BlockCall> calls;  ///< In the order in which they begin; the first is the network's own body.
 };
 
 /// Bytes of all storages of a role.
@@ -120,7 +136,8 @@ Bytes bytes_of(const OpGraph& graph, Role role);
 /// Number of elements of all parameters, each storage once (a tied head counts once).
 std::int64_t parameter_count(const OpGraph& graph);
 
-/// Per op, whether anything that leaves the step (outputs, states) depends on it.
+/// Per op, whether anything that leaves the step (outputs, states) depends on it, or the host: an op without
+/// outputs (item, graph_break, adamw) is there for what it does.
 std::vector<bool> needed_ops(const OpGraph& graph);
 
 /// The longest chain of ops, each of which needs the one before it.

@@ -3,7 +3,9 @@
 // and from the host.
 #include <algorithm>
 
+#include "models/graph/break_cause.hpp"
 #include "models/graph/ops.hpp"
+#include "models/graph/value.hpp"
 
 namespace gpusim {
 namespace {
@@ -342,6 +344,20 @@ std::vector<EagerCall> eager_item(const OpView& op, const GpuSpec&) {
            .work = {Memcpy{.bytes = dense_bytes(op.in()), .direction = Memcpy::Direction::DeviceToHost}}}};
 }
 
+/// Where compilers stop tracing. Without one it costs what it makes the host wait for, if anything.
+std::vector<MadeTensor> infer_graph_break(const OpView& op) {
+  const std::string& cause = op.attributes.word("cause");
+  if (!find_break_cause(cause))
+    throw ShapeError("unknown cause '" + cause + "'", hint_for(cause, break_cause_names(), "causes"));
+  return {};
+}
+std::vector<EagerCall> eager_graph_break(const OpView& op, const GpuSpec&) {
+  if (!synchronizes(*find_break_cause(op.attributes.word("cause")))) return {};
+  return {{.host_op = "item",
+           .work = {Memcpy{.bytes = Bytes(size_of(ElementType::Fp32)),
+                           .direction = Memcpy::Direction::DeviceToHost}}}};
+}
+
 std::vector<MadeTensor> infer_argsort(const OpView& op) {
   if (op.in().shape.empty()) throw ShapeError("a scalar cannot be sorted");
   return {{.type = contiguous_tensor(ElementType::Int64, op.in().shape)}};
@@ -526,6 +542,14 @@ std::vector<OpKind> data_ops() {
        .attributes = {},
        .infer = infer_item,
        .eager = eager_item});
+  add({.name = "graph_break",
+       .help = "Where Dynamo stops tracing, and why; 'item', 'branch' and 'dynamic_shape' read a number",
+       .fusion = FusionClass::Library,
+       .recompute = RecomputeClass::Never,
+       .inputs = {},
+       .attributes = {{"cause", Word, std::string("explicit")}},
+       .infer = infer_graph_break,
+       .eager = eager_graph_break});
   add({.name = "one_hot",
        .help = "Zeros with a one at the place of each number",
        .fusion = FusionClass::Scatter,

@@ -34,6 +34,8 @@ TEST_CASE("Statements that make no sense are located in the network's file", "[b
       // Dtypes.
       {"z = to(x, 'fp12')", "n.yaml:8:15: error: unknown dtype 'fp12'\n  hint: did you mean 'fp32'?"},
       {"z = parameter([4], dtype='float')", "n.yaml:8:30: error: unknown dtype 'float'"},
+      {"graph_break(cause='itm')",
+       "n.yaml:8:5: error: graph_break: unknown cause 'itm'\n  hint: did you mean 'item'?"},
       // Shapes that do not go together.
       {"z = x + parameter([5])",
        "n.yaml:8:11: error: add: shapes [2, 3, 4] and [5] do not go together\n"

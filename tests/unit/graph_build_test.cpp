@@ -30,6 +30,7 @@ void check_equal(const OpGraph& a, const OpGraph& b) {
   REQUIRE(a.tensors.size() == b.tensors.size());
   CHECK(a.storages == b.storages);
   CHECK(a.outputs == b.outputs);
+  CHECK(a.calls == b.calls);
   for (std::size_t i = 0; i < a.ops.size(); ++i) {
     const Op& x = a.ops[i];
     const Op& y = b.ops[i];
@@ -41,6 +42,8 @@ void check_equal(const OpGraph& a, const OpGraph& b) {
     CHECK(x.attributes == y.attributes);
     CHECK(x.like == y.like);
     CHECK(x.module_calls == y.module_calls);
+    CHECK(x.call == y.call);
+    CHECK(x.in_repeat == y.in_repeat);
   }
   for (std::size_t t = 0; t < a.tensors.size(); ++t) {
     CAPTURE(t, a.tensors[t].name, b.tensors[t].name);
@@ -60,6 +63,44 @@ TEST_CASE("A repeat that is folded equals the one that is run round by round, op
   check_equal(folded, unrolled);
   CHECK(folded.ops.size() == 6 * 5);
   CHECK(folded.ops.back().name == unrolled.ops.back().name);
+}
+
+TEST_CASE("Calls of blocks nest, hold their ops, and know whether they stand in a repeat", "[graph]") {
+  const OpGraph graph = build_graph(
+      network_of("name: n\ninputs:\n  x: {shape: [4, 4]}\n"
+                 "blocks:\n"
+                 "  fn:\n    function: true\n    takes: [x]\n    body:\n      - y = exp(x)\n    gives: [y]\n"
+                 "  layer:\n    takes: [x]\n    body:\n      - repeat: 3\n        body:\n"
+                 "          - x = fn(relu(x))\n      - x = fn(x)\n    gives: [x]\n"
+                 "body:\n  - x = sin(x)\n  - repeat: 4\n    body:\n      - x = layer(x)\n  - x = layer(x)\n"
+                 "gives: [x]\n"),
+      sizes(1, 1));
+  REQUIRE(graph.calls.size() == 1 + 5 * 5);
+  CHECK(graph.calls[0] == BlockCall{.name = "", .last = 1 + 5 * 7});
+  const BlockCall& layer = graph.calls[11];
+  CHECK(layer == BlockCall{.name = "layer[2]",
+                           .parent = 0,
+                           .block = 1,
+                           .first = 15,
+                           .last = 22,
+                           .module = true,
+                           .in_repeat = true});
+  const BlockCall& fn = graph.calls[13];
+  CHECK(fn == BlockCall{.name = "layer[2].fn[1]",
+                        .parent = 11,
+                        .block = 0,
+                        .first = 18,
+                        .last = 19,
+                        .module = false,
+                        .in_repeat = true});
+  CHECK_FALSE(graph.calls[15].in_repeat);
+  CHECK_FALSE(graph.calls[21].in_repeat);
+  for (const Op& op : graph.ops) {
+    const BlockCall& call = graph.calls[op.call];
+    CAPTURE(op.name);
+    CHECK(op.name.rfind(call.name, 0) == 0);
+    CHECK(op.in_repeat == (op.kind->name == "relu"));
+  }
 }
 
 TEST_CASE("Shipped networks fold into the same ops as round by round", "[graph][networks]") {

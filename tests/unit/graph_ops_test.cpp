@@ -2,6 +2,7 @@
 // Shapes, layouts and kernels of ops, against PyTorch's rules worked out by hand.
 #include <string>
 
+#include "models/graph/break_cause.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/networks.hpp"
 
@@ -145,6 +146,22 @@ TEST_CASE("Eager PyTorch launches a kernel for each op that moves data", "[graph
   CHECK(count("  - z = nonzero(x, count=3)\n") == 5);
   CHECK(count("  - z = nonzero(transpose(x, 0, 1), count=3)\n") == 6);
   CHECK(count("  - z = nonzero(i, count=3)\n") == 4);
+}
+
+TEST_CASE("A graph break costs eager PyTorch a copy to the host where its cause reads a number, else nothing",
+          "[graph]") {
+  const GpuSpec gpu = test::h200();
+  for (const std::string& cause : break_cause_names()) {
+    CAPTURE(cause);
+    const OpGraph graph = small_graph("  - graph_break(cause='" + cause + "')\n  - z = x\n");
+    REQUIRE(graph.ops.size() == 1);
+    const bool reads = cause == "item" || cause == "branch" || cause == "dynamic_shape";
+    CHECK(test::eager_gpu_ops(graph, gpu) ==
+          (reads ? std::vector<std::string>{"copy_to_host"} : std::vector<std::string>{}));
+    CHECK(graph.ops.front().kind->eager(test::Seen(graph, graph.ops.front()).view(), gpu).size() ==
+          (reads ? 1 : 0));
+  }
+  CHECK(small_graph("  - graph_break()\n  - z = x\n").ops.front().attributes.word("cause") == "explicit");
 }
 
 TEST_CASE("A transposed operand costs strided access, a scalar and a vector of one row do not", "[graph]") {
