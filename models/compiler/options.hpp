@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -12,34 +11,21 @@
 #include <vector>
 
 #include "models/compiler/backend.hpp"
+#include "models/graph/break_cause.hpp"
 #include "models/graph/op_graph.hpp"
 
 namespace gpusim {
 
-/// Why Dynamo stops tracing.
-enum class BreakCause : std::uint8_t {
-  Print,                ///< print(), logging.
-  Item,                 ///< .item(), .tolist(), .numpy(): also waits for the device.
-  DataDependentBranch,  ///< `if` on a tensor's value: reads it, so it waits too.
-  UnsupportedLibrary,   ///< A call that Dynamo cannot follow.
-  CustomClass,          ///< Attribute access of a class with __getattr__ of its own, and the like.
-  DynamicShape,         ///< A shape that depends on data (nonzero, boolean index).
-  Explicit,             ///< torch._dynamo.graph_break().
-};
-/// "print", "item", "branch", "library", "class", "dynamic_shape", "explicit".
-std::string_view name(BreakCause cause);
-std::optional<BreakCause> find_break_cause(std::string_view name);
-/// Whether the host waits there for the device.
-bool synchronizes(BreakCause cause);
 /// What one would write instead, in one sentence.
 std::string_view remedy(BreakCause cause);
 
 struct GraphBreak {
-  std::string after;  ///< Name of an op, or of a block: behind its last op ("block[3]").
+  /// Name of an op, or of a block's call: behind its last op ("block[3]"). `[*]` stands for any index.
+  std::string after;
   BreakCause cause = BreakCause::Explicit;
   /// Whether it stands in a Python loop, so that Dynamo gives the whole frame up; absent: if the place is in
   /// a `repeat` of the network.
-  std::optional<bool> in_loop;
+  std::optional<bool> in_loop{};
   friend bool operator==(const GraphBreak&, const GraphBreak&) = default;
 };
 
