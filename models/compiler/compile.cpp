@@ -50,7 +50,7 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
   for (const Region& region : step.captured.regions) {
     RegionPlan& plan = step.regions.emplace_back();
     plan.region = region;
-    if (!region.compiled || region.first == region.last) continue;
+    if (!region.compiled) continue;
     plan.loops = lower(ops, gpu, region.first, region.last, offsets, lowering);
     plan.plan = plan_fusion(plan.loops, options.mode.fusion);
     plan.kernels = kernels_of(ops, plan.loops, plan.plan, options.backend);

@@ -130,17 +130,22 @@ class CompiledBuilder {
     const CompiledHostOps& names = options_.backend.host;
     const OpGraph& graph = *step_.graph;
     const bool replays = region.cuda_graph != CudaGraphPolicy::None;
+    const bool by_hand =
+        region.cuda_graph == CudaGraphPolicy::Whole || region.cuda_graph == CudaGraphPolicy::Piecewise;
     // The first region of a step is the call that the user makes; each further one is reached by a function
     // that resumes behind the break.
-    if (replays) {
-      if (!region.copied_inputs.empty()) copy_inputs(region);
+    if (by_hand) {
+      // Whoever recorded it replays it: nothing is checked, inputs are written where they were.
+      work("replay", gpu_.launch.cuda_graph.replay_work);
+    } else if (replays) {
       work(names.replay, op_time(host_, names.replay, mode_));
+      if (!region.copied_inputs.empty()) copy_inputs(region);
     } else {
       const std::string& call =
           first || host_.ops.count(names.region + "_resumed") == 0 ? names.region : names.region + "_resumed";
       work(call, op_time(host_, call, mode_));
     }
-    if (region.region.parameters > 0)
+    if (region.region.parameters > 0 && !by_hand)
       work(names.parameter, region.region.parameters * op_time(host_, names.parameter, mode_));
     std::vector<StepLayout::Launched> nodes;
     for (const CompiledKernel& kernel : region.kernels) {
@@ -158,9 +163,15 @@ class CompiledBuilder {
         const OpTypes types(graph, op);
         result_.model_flops += op.kind->flops(types.view(op));
       }
-      if (replays) {
+      const bool between =
+          region.cuda_graph == CudaGraphPolicy::Piecewise && kernel.what == KernelClass::Attention;
+      if (replays && !between) {
         nodes.insert(nodes.end(), launched.begin(), launched.end());
         continue;
+      }
+      if (between && !nodes.empty()) {
+        layout_.launch_graph(layout_.name(region.region.name), nodes);
+        nodes.clear();
       }
       const std::string_view priced = host_op(kernel);
       Picoseconds time = op_time(host_, priced, mode_);

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ops become one kernel, on networks of a few ops.
+#include "models/compiler/fuse.hpp"
+
+#include <string>
+
+#include "models/compiler/kernels.hpp"
+#include "models/compiler/lower.hpp"
+#include "models/compiler/split_reduction.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/networks.hpp"
+
+namespace {
+
+using namespace gpusim;
+
+Backend inductor() {
+  Backend backend;
+  backend.key = "inductor";
+  backend.kernel_prefix = "triton_";
+  backend.modes.push_back({});
+  return backend;
+}
+
+struct Compiled {
+  OpGraph graph;
+  LoopGraph loops;
+  FusionPlan plan;
+  std::vector<CompiledKernel> kernels;
+};
+
+Compiled compile(const std::string& inputs, const std::string& lines, const FusionRules& rules = {},
+                 const std::string& gives = "z") {
+  Compiled c;
+  c.graph = build_graph(
+      test::network_of("name: n\ninputs:\n" + inputs + "body:\n" + lines + "gives: [" + gives + "]\n"),
+      test::sizes(1, 1));
+  c.loops = lower(c.graph, test::h200(), 0, static_cast<OpIndex>(c.graph.ops.size()), view_offsets(c.graph));
+  c.plan = plan_fusion(c.loops, rules);
+  c.kernels = kernels_of(c.graph, c.loops, c.plan, inductor());
+  return c;
+}
+
+std::vector<std::string> names(const Compiled& c) {
+  std::vector<std::string> all;
+  for (const CompiledKernel& kernel : c.kernels) all.push_back(kernel.name);
+  return all;
+}
+
+using Names = std::vector<std::string>;
+const std::string matrix = "  x: {shape: [4096, 1024]}\n";
+const std::string two = "  x: {shape: [4096, 1024]}\n  y: {shape: [4096, 1024]}\n";
+
+TEST_CASE("a chain of elementwise ops is one kernel, named after them") {
+  const Compiled c = compile(two, "  - z = relu(x * y + 1.0)\n");
+  CHECK(names(c) == Names{"triton_poi_fused_add_mul_relu_0"});
+  // Each input is read once, the result written once: R-14.
+  CHECK(c.kernels[0].read() == Bytes(2 * 4096 * 1024 * 2));
+  CHECK(c.kernels[0].written() == Bytes(4096 * 1024 * 2));
+}
+
+TEST_CASE("a result needed outside of its kernel is written there") {
+  const Compiled c = compile(matrix, "  - h = exp(x)\n  - z = relu(h)\n", {}, "z, h");
+  CHECK(names(c) == Names{"triton_poi_fused_exp_relu_0"});
+  CHECK(c.kernels[0].written() == Bytes(2 * 4096 * 1024 * 2));
+}
+
+TEST_CASE("a reduction takes in what it reads and what follows over the same rows") {
+  const Compiled c = compile(matrix, "  - z = x - mean(exp(x), -1, keepdim=true)\n");
+  CHECK(names(c) == Names{"triton_per_fused_exp_mean_sub_0"});
+  CHECK(c.kernels[0].read() == Bytes(4096 * 1024 * 2));
+}
+
+TEST_CASE("rows of more than 1024 values are looped over") {
+  CHECK(names(compile("  x: {shape: [4096, 1024]}\n", "  - z = softmax(x)\n"))[0].substr(0, 11) ==
+        "triton_per_");
+  CHECK(names(compile("  x: {shape: [4096, 1025]}\n", "  - z = softmax(x)\n"))[0].substr(0, 11) ==
+        "triton_red_");
+}
+
+TEST_CASE("reductions over different rows stay apart") {
+  const Compiled c =
+      compile("  x: {shape: [4096, 1024]}\n", "  - z = sum(x, -1)\n  - w = sum(x, 0)\n", {}, "z, w");
+  CHECK(c.kernels.size() >= 2);
+  for (const FusionGroup& group : c.plan.groups) {
+    std::int64_t rows = 0;
+    for (const LoopIndex l : group.loops) {
+      if (rows != 0) CHECK(c.loops.loops[l].numel == rows);
+      rows = c.loops.loops[l].numel;
+    }
+  }
+}
+
+TEST_CASE("a matrix product is a library's kernel: nothing joins it") {
+  const Compiled c = compile(matrix, "  - z = relu(linear(exp(x), 512, bias=false))\n");
+  CHECK(names(c) ==
+        Names{"triton_poi_fused_exp_0", "extern_kernels.mm", "triton_poi_fused__unsafe_view_relu_1"});
+}
+
+TEST_CASE("a bias that only elementwise ops see is added by them") {
+  CHECK(names(compile(matrix, "  - z = relu(linear(x, 512))\n")) ==
+        Names{"extern_kernels.mm", "triton_poi_fused__unsafe_view_add_relu_0"});
+  CHECK(names(compile(matrix, "  - z = linear(x, 512)\n")) == Names{"extern_kernels.addmm"});
+}
+
+TEST_CASE("kernels that read the same tensor join, if the tensor is worth it") {
+  CHECK(compile(matrix, "  - z = exp(x)\n  - w = relu(x)\n", {}, "z, w").kernels.size() == 1);
+  CHECK(compile("  x: {shape: [4]}\n", "  - z = exp(x)\n  - w = relu(x)\n", {}, "z, w").kernels.size() == 2);
+  FusionRules no_siblings;
+  no_siblings.siblings = false;
+  CHECK(compile(matrix, "  - z = exp(x)\n  - w = relu(x)\n", no_siblings, "z, w").kernels.size() == 2);
+}
+
+TEST_CASE("each rule of a backend can be switched off") {
+  const std::string lines = "  - z = x - mean(exp(x), -1, keepdim=true)\n";
+  FusionRules rules;
+  rules.after_reduction = false;
+  CHECK(compile(matrix, lines, rules).kernels.size() == 2);
+  const std::string chain = "  - h = exp(x)\n  - g = sum(h, -1, keepdim=true)\n  - z = h + relu(h)\n";
+  rules = {};
+  rules.into_reduction = false;
+  CHECK(compile(matrix, chain, rules, "z, g, h").kernels.size() == 2);
+  rules = {};
+  rules.pointwise = false;
+  CHECK(compile(matrix, "  - h = exp(x)\n  - z = relu(h)\n", rules, "z, h").kernels.size() == 2);
+}
+
+TEST_CASE("no kernel holds more loops than the backend allows") {
+  std::string lines = "  - z = exp(x)\n";
+  std::string gives = "z";
+  for (int i = 0; i < 100; ++i) {
+    lines += "  - z" + std::to_string(i) + " = exp(z)\n  - z = relu(z" + std::to_string(i) + ")\n";
+    gives += ", z" + std::to_string(i);
+  }
+  const Compiled c = compile(matrix, lines, {}, gives);
+  CHECK(c.kernels.size() > 1);
+  for (const FusionGroup& group : c.plan.groups) CHECK(group.loops.size() <= 64);
+}
+
+TEST_CASE("a value that reads many buffers and has several users becomes a buffer") {
+  // Residuals are computed again by each reader until they read more than four buffers.
+  std::string lines = "  - h = x\n";
+  std::string gives;
+  for (int i = 0; i < 6; ++i) {
+    const std::string n = std::to_string(i);
+    lines += "  - h = h + linear(layer_norm(h), 1024, bias=false)\n";
+  }
+  lines += "  - z = layer_norm(h)\n";
+  const Compiled c = compile(matrix, lines);
+  std::vector<std::int64_t> read;
+  for (const CompiledKernel& kernel : c.kernels)
+    if (kernel.what == KernelClass::Generated) read.push_back(kernel.read().value());
+  // The norms read 1, 2, 3, 4 tensors, then five while they write the residual, and begin anew with it.
+  const std::int64_t tensor = 4096 * 1024 * 2;
+  REQUIRE(read.size() == 7);
+  for (int i = 0; i < 4; ++i) CHECK(read[static_cast<std::size_t>(i)] / tensor == i + 1);
+  CHECK(read[4] / tensor == 5);
+  CHECK(read[5] / tensor == 2);
+}
+
+TEST_CASE("reasons for two kernels are told") {
+  const Compiled c = compile(matrix, "  - z = relu(linear(exp(x), 512, bias=false))\n");
+  const auto pairs = refused_pairs(c.loops, c.plan, {});
+  REQUIRE(pairs.size() == 2);
+  CHECK(pairs[0].reason == FusionRefusal::Library);
+  CHECK(pairs[0].bytes == Bytes(4096 * 1024 * 2));
+  for (const RefusedPair& pair : pairs) CHECK_FALSE(text(pair.reason).empty());
+}
+
+TEST_CASE("equal kernels have one name") {
+  const Compiled c =
+      compile(matrix,
+              "  - h = linear(exp(x), 1024, bias=false)\n  - g = linear(exp(h), 1024, bias=false)\n"
+              "  - z = linear(exp(g), 1024, bias=false)\n");
+  CHECK(names(c) == Names{"triton_poi_fused_exp_0", "extern_kernels.mm",
+                          "triton_poi_fused__unsafe_view_exp_1", "extern_kernels.mm",
+                          "triton_poi_fused__unsafe_view_exp_1", "extern_kernels.mm"});
+}
+
+TEST_CASE("a reduction of few outputs is cut in two where it is long") {
+  // 132 SMs: one number of 8192 values is one kernel, of more two.
+  CHECK(reduction_splits(1, 8192, true, 132) == 1);
+  CHECK(reduction_splits(1, 8193, true, 132) > 1);
+  CHECK(reduction_splits(264, 1 << 20, true, 132) == 1);
+  CHECK(reduction_splits(263, 1 << 20, true, 132) > 1);
+  CHECK(reduction_splits(4096, 16384, false, 132) == 32);  // measured: 131072 x 512 for 16384 x 4096
+  CHECK(reduction_splits(1024, 1024, false, 132) == 8);    // measured: 8192 x 128
+  CHECK(reduction_splits(50304, 64, false, 132) == 1);     // measured: one kernel
+  CHECK(compile(matrix, "  - z = sum(x)\n").kernels.size() == 2);
+  CHECK(compile("  x: {shape: [4096]}\n", "  - z = sum(x)\n").kernels.size() == 1);
+}
+
+}  // namespace
