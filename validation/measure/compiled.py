@@ -2,12 +2,13 @@
 """What torch.compile makes of the networks in compiled_networks.py, and how long their compiled steps take.
 
 usage: compiled.py fusion OUT [--only REGEX] [--seconds N] [--workers N]
-       compiled.py steps OUT [--only REGEX] [--seconds N] [--quick]
+       compiled.py steps OUT [--only REGEX] [--seconds N] [--together N] [--quick]
 
 fusion: rows with few layers, mode default: the source that Inductor generated and the GPU operations of three profiled steps
-go to OUT/fusion-*.jsonl. Several processes compile at once; only one of them at a time builds or runs on the device.
-steps: whole networks, a process each, its modes one after the other: OUT/compiled_steps.jsonl, their sources in
-OUT/compiled_steps_sources.jsonl. compiled_tables.py makes the tables. Inductor's caches of graphs are off; those of kernels are on.
+go to OUT/fusion-*.jsonl. Several processes compile at once; only one of them at a time builds, tunes kernels or is profiled.
+steps: whole networks, a process for each mode: OUT/compiled_steps.jsonl, their sources in OUT/compiled_steps_sources.jsonl.
+Several compile at once; once all of them have, they are measured one after the other, the others waiting.
+compiled_tables.py makes the tables. Inductor's caches of graphs are off; those of kernels are on.
 """
 import argparse
 import contextlib
@@ -16,6 +17,7 @@ import gc
 import json
 import os
 import re
+import select
 import signal
 import sys
 import time
@@ -41,6 +43,74 @@ def device(path):
             torch.cuda.synchronize()
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def tune_alone(path):
+    """Inductor times the candidates of a kernel on the device: one process at a time."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    old = CachingAutotuner.benchmark_all_configs
+
+    def alone(self, *args, **kw):
+        with device(path):
+            return old(self, *args, **kw)
+    CachingAutotuner.benchmark_all_configs = alone
+
+
+class Workers:
+    """Processes that get ready side by side, and are then told to go one at a time."""
+
+    def __init__(self, count, body):
+        """body(index, wait): wait() says that the process is ready, or done, and gives True when it is told to go on."""
+        self.children = []
+        for index in range(count):
+            down, up = os.pipe(), os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                for _, write, read in self.children:
+                    os.close(write)
+                    os.close(read)
+                os.close(down[1])
+                os.close(up[0])
+
+                def wait():
+                    os.write(up[1], b"r")
+                    return os.read(down[0], 1) == b"g"
+                try:
+                    body(index, wait)
+                except BaseException:
+                    import traceback
+                    traceback.print_exc()
+                sys.stdout.flush()
+                os._exit(0)
+            os.close(down[0])
+            os.close(up[1])
+            self.children.append((pid, down[1], up[0]))
+        self.alive = set(range(count))
+
+    def ready(self, index, seconds):
+        """Waits for the word of a process; one that ends or takes too long is given up."""
+        if index not in self.alive:
+            return False
+        pid, _, read = self.children[index]
+        if select.select([read], [], [], max(0.1, seconds))[0] and os.read(read, 1) == b"r":
+            return True
+        self.alive.discard(index)
+        os.kill(pid, signal.SIGKILL)
+        print("ERR gave up worker", index, flush=True)
+        return False
+
+    def go(self, index, seconds):
+        if index not in self.alive:
+            return False
+        os.write(self.children[index][1], b"g")
+        return self.ready(index, seconds)
+
+    def end(self):
+        for _, write, _ in self.children:
+            os.close(write)
+        for pid, _, read in self.children:
+            os.waitpid(pid, 0)
+            os.close(read)
 
 
 def build(row):
@@ -138,6 +208,7 @@ def fuse(row, lock):
 def fusion_worker(index, args, begin):
     rows = [r for r in compiled_networks.FUSION if re.search(args.only, r.name)][index::args.workers]
     lock = f"{args.out}/device.lock"
+    tune_alone(lock)
     torch.set_grad_enabled(False)
     with device(lock):
         torch.zeros(1, device="cuda")
@@ -204,12 +275,13 @@ def burst_us(step, calls=5, rounds=10):
     return timing.summary(values, 2)
 
 
-def measure(row, mode, model, inputs, quick, quiet_us):
-    import torch._dynamo as dynamo
-    dynamo.reset()
-    dynamo.utils.counters.clear()
-    gc.collect()
-    torch.cuda.empty_cache()
+def prepare(row, mode, lock):
+    """Builds and compiles: (what is known so far, the step, the sources)."""
+    torch.set_grad_enabled(False)
+    with device(lock):
+        model, inputs = build(row)
+        gc.collect()
+        torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     result = row.describe() | {"mode": mode, "parameter_bytes": sum(p.numel() * p.element_size() for p in model.parameters()),
                                "parameter_count": len(list(model.parameters())), "module_count": len(list(model.modules())),
@@ -221,9 +293,13 @@ def measure(row, mode, model, inputs, quick, quiet_us):
         torch.cuda.synchronize()
     result["first_call_s"] = round(time.perf_counter() - start, 2)
     result.update(counters())
-    for _ in range(5):
-        step()
-    torch.cuda.synchronize()
+    with device(lock):
+        for _ in range(5):
+            step()
+    return result, step, sources
+
+
+def measure(result, step, quick, quiet_us):
     result["peak_bytes_whole"] = torch.cuda.max_memory_allocated()
     result["resident_bytes"] = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
@@ -232,10 +308,10 @@ def measure(row, mode, model, inputs, quick, quiet_us):
     result["peak_bytes"] = torch.cuda.max_memory_allocated()
     result["reserved_bytes"] = torch.cuda.memory_reserved()
     attempts = []
-    while len(attempts) < (1 if quick else 3):  # until the host was quiet before and after; otherwise the quietest attempt
+    while len(attempts) < (1 if quick else 4):  # until the host was quiet before and after; otherwise the quietest attempt
         timing.wait_for_quiet(quiet_us)
-        attempt = {"python_loop_us": timing.python_loop_us(), "step_ms": timing.step_times(step, budget_s=0.2 if quick else 0.8),
-                   "host_us": timing.host_times(step, budget_s=0.1 if quick else 0.4), "burst_us": burst_us(step)}
+        attempt = {"python_loop_us": timing.python_loop_us(), "step_ms": timing.step_times(step, budget_s=0.2 if quick else 0.6),
+                   "host_us": timing.host_times(step, budget_s=0.1 if quick else 0.3), "burst_us": burst_us(step)}
         attempt["python_loop_us"] = max(attempt["python_loop_us"], timing.python_loop_us())
         attempts.append(attempt)
         if attempt["python_loop_us"] <= quiet_us:
@@ -246,68 +322,65 @@ def measure(row, mode, model, inputs, quick, quiet_us):
     result.update(timing.device_state(step, step_us))
     result.update(timing.counts(timing.trace_steps(step, step_us, shapes=False)))
     result["gpu"] = gpu_steps(step, step_us, 1)
-    return result, sources
 
 
-def network(row, args, quiet_us):
-    torch.set_grad_enabled(False)
-    torch.cuda.init()
-    model, inputs = build(row)
-    for mode in row.modes:
-        if not re.search(args.only, f"{row.name}/{mode}"):
-            continue
-        start, sources = time.time(), []
-        try:
-            result, sources = measure(row, mode, model, inputs, args.quick, quiet_us)
-            print(f"{row.name:28s} {mode:26s} {result['step_ms']['median']:9.4f} ms  busy {result['gpu_busy_us'] / 1e3:8.4f}  host "
-                  f"{result['host_us']['median'] / 1e3:7.3f} burst {result['burst_us']['median'] / 1e3:7.3f} ops {result['gpu_ops']:.0f} first "
-                  f"{result['first_call_s']:.1f} s, took {time.time() - start:.1f}", flush=True)
-        except Exception as error:
-            import traceback
-            traceback.print_exc()
-            result = row.describe() | {"mode": mode, "error": repr(error)[:400]}
-            print("ERR", row.name, mode, result["error"][:300], flush=True)
-        with open(f"{args.out}/compiled_steps.jsonl", "a") as file:
-            file.write(json.dumps(result) + "\n")
-        with open(f"{args.out}/compiled_steps_sources.jsonl", "a") as file:
-            file.write(json.dumps({"row": row.name, "mode": mode, "sources": sources}) + "\n")
+def step_child(row, mode, args, quiet_us, wait):
+    lock = f"{args.out}/device.lock"
+    tune_alone(lock)
+    start, sources = time.time(), []
+    try:
+        result, step, sources = prepare(row, mode, lock)
+        compiled = time.time() - start
+        if not wait():
+            return
+        start = time.time()
+        measure(result, step, args.quick, quiet_us)
+        print(f"{row.name:28s} {mode:26s} {result['step_ms']['median']:9.4f} ms  busy {result['gpu_busy_us'] / 1e3:8.4f}  host "
+              f"{result['host_us']['median'] / 1e3:7.3f} burst {result['burst_us']['median'] / 1e3:7.3f} ops {result['gpu_ops']:.0f} first "
+              f"{result['first_call_s']:.1f} s, loop {result['python_loop_us']} try {result['attempts']} took {compiled:.1f} + {time.time() - start:.1f}", flush=True)
+    except Exception as error:
+        import traceback
+        traceback.print_exc()
+        result = row.describe() | {"mode": mode, "error": repr(error)[:400]}
+        print("ERR", row.name, mode, result["error"][:300], flush=True)
+    with open(f"{args.out}/compiled_steps.jsonl", "a") as file:
+        file.write(json.dumps(result) + "\n")
+    with open(f"{args.out}/compiled_steps_sources.jsonl", "a") as file:
+        file.write(json.dumps({"row": row.name, "mode": mode, "sources": sources}) + "\n")
+    wait()
 
 
 def step_times(args):
     os.environ["TORCH_WARM_POOL"] = "0"  # no pool of compilers before the forks
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
     import torch._inductor.compile_fx
     import torch._inductor.codegen.triton
     try:
         import torchvision
     except Exception as error:
         print("no torchvision:", error)
-    begin = time.time()
-    quiet_us = 1.25 * min(timing.python_loop_us() for _ in range(100))
+    begin, best = time.time(), 1e9
+    while time.time() - begin < 3:
+        best = min(best, timing.python_loop_us())
+        time.sleep(0.02)
+    quiet_us = 1.25 * min(best, args.loop_us)
     print(f"quiet: a loop of Python in up to {quiet_us:.0f} us", flush=True)
     gc.freeze()
-    for row in compiled_networks.STEPS:
-        if not any(re.search(args.only, f"{row.name}/{m}") for m in row.modes):
-            continue
-        if time.time() - begin > args.seconds:
-            print("left out, no time:", row.name, flush=True)
-            continue
-        start, pid = time.time(), os.fork()
-        if pid == 0:
-            try:
-                network(row, args, quiet_us)
-            except BaseException:
-                import traceback
-                traceback.print_exc()
-            sys.stdout.flush()
-            os._exit(0)
-        while not os.waitpid(pid, os.WNOHANG)[0]:
-            if time.time() - start > 150 or time.time() - begin > args.seconds + 45:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                print("ERR killed", row.name, flush=True)
-                break
-            time.sleep(0.05)
-        print(f"    {time.time() - begin:5.0f} s, network took {time.time() - start:.1f}", flush=True)
+    jobs = [(r, m) for r in compiled_networks.STEPS for m in r.modes if re.search(args.only, f"{r.name}/{m}")]
+    while jobs and time.time() - begin < args.seconds:
+        now, jobs = jobs[:args.together], jobs[args.together:]
+        workers = Workers(len(now), lambda i, wait: step_child(*now[i], args, quiet_us, wait))
+        limit = time.time() + 150
+        for i in range(len(now)):
+            workers.ready(i, limit - time.time())
+        print(f"    {time.time() - begin:5.0f} s, {len(workers.alive)} of {len(now)} compiled", flush=True)
+        for i in range(len(now)):
+            if time.time() - begin < args.seconds + 20:
+                workers.go(i, 40)
+        workers.end()
+        print(f"    {time.time() - begin:5.0f} s", flush=True)
+    for row, mode in jobs:
+        print("left out, no time:", row.name, mode, flush=True)
 
 
 def main():
@@ -317,6 +390,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no row after this time")
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--together", type=int, default=8, help="steps: so many processes compile at once")
+    parser.add_argument("--loop-us", type=float, default=1e9, help="what a loop of Python takes at best, where known")
     parser.add_argument("--quick", action="store_true", help="few repetitions: to try the scripts, not to publish")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)

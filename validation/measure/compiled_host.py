@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host microseconds of a call of compiled code, over stacks that vary one thing at a time on tiny tensors.
 
-usage: compiled_host.py OUT [--only REGEX] [--seconds N] [--rounds N]
+usage: compiled_host.py OUT [--only REGEX] [--seconds N] [--rounds N] [--workers N]
 
-Each stack is a module whose forward is generated, so that each has a code object, and so a cache of compiled code, of its own.
-All are compiled first; then every round calls each of them, so that slow spells of the machine meet them all. Of each:
+Each stack is a module whose forward is generated, so that each has a code object and a file name, and so compiled code and a history of shapes, of its own.
+All are compiled first, by several processes; then every round calls each of them, one process at a time, so that slow spells of
+the machine meet them all. Of each:
 loop_us (a loop of calls), burst_us (8 calls from an empty queue) and idle_us (one call from an empty queue), none with a
 synchronisation inside. Results and the generated sources go to OUT/compiled_host.jsonl; compiled_tables.py counts what the
 sources do, and fits the costs.
 """
 import argparse
+import gc
 import json
 import os
 import re
@@ -24,7 +26,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 import networks as N
 import timing
-from compiled import generated
+from compiled import Workers, generated, tune_alone
 
 DEV, BF16 = "cuda", torch.bfloat16
 STACKS = []
@@ -56,7 +58,7 @@ class Stack:
         names = ["x"] + [f"x{i}" for i in range(1, self.inputs)]
         source = f"def forward(self, {', '.join(names)}):\n" + "".join(f"    {line}\n" for line in self.lines) + f"    return {self.outputs}\n"
         scope = {"torch": torch, "F": F, "graph_break": torch._dynamo.graph_break}
-        exec(source, scope)
+        exec(compile(source, f"<{self.name}>", "exec"), scope)
         module = type("Stack", (nn.Module,), {"forward": scope["forward"]})()
         shape = self.parameter_shape or (self.shape[-1], self.shape[-1])
         for i in range(self.parameters):
@@ -182,101 +184,122 @@ def define():
         add(f"ro_gpt_blocks/{n}", ["for m in self.m:", "    x = m(x)"], modules=[lambda: N.GptBlock(D, 4)] * n, shape=(1, 16, D), **ro)
 
 
+def compile_stack(stack):
+    import torch._dynamo as dynamo
+    start = time.time()
+    before = dynamo.utils.counters["stats"].get("unique_graphs", 0)
+    with torch.no_grad():
+        call = stack.make()
+    with stack.under(), generated() as sources:
+        for _ in range(4):
+            call()
+        torch.cuda.synchronize()
+    stack.call, stack.samples = call, []
+    stack.info = {"stack": stack.name, "family": stack.family, "mode": stack.mode, "context": stack.context, "sources": sources,
+                  "graphs": dynamo.utils.counters["stats"].get("unique_graphs", 0) - before, "inputs": stack.inputs,
+                  "input_bytes": sum(t.numel() * t.element_size() for t in stack.tensors),
+                  "parameters": len(list(stack.module.parameters())), "modules": len(list(stack.module.modules())),
+                  "breaks": stack.breaks, "items": stack.items, "loop": stack.loop, "compile_s": round(time.time() - start, 2)}
+
+
+def sample(stack):
+    """Microseconds: a loop of Python just before; a call in a loop, without and with the device's rest; in a burst; alone."""
+    loop = timing.python_loop_us()
+    call = stack.call
+    with stack.under():
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(5):
+            call()
+        count = max(30, min(200, int(15e-3 / ((time.perf_counter() - start) / 5))))
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        end = time.perf_counter()
+        torch.cuda.synchronize()
+        last = time.perf_counter()
+        burst, idle = [], []
+        for _ in range(3):
+            torch.cuda.synchronize()
+            one = time.perf_counter()
+            for _ in range(8):
+                call()
+            burst.append((time.perf_counter() - one) / 8 * 1e6)
+        for _ in range(5):
+            torch.cuda.synchronize()
+            one = time.perf_counter()
+            call()
+            idle.append((time.perf_counter() - one) * 1e6)
+        torch.cuda.synchronize()
+    return loop, (end - start) / count * 1e6, (last - start) / count * 1e6, sorted(burst)[1], sorted(idle)[2]
+
+
+def worker(index, wait, args, begin):
+    tune_alone(f"{args.out}/device.lock")
+    torch.manual_seed(0)
+    define()
+    with open(f"{args.out}/compiled_host-{index}.jsonl", "a") as out:
+        def put(result):
+            out.write(json.dumps(result) + "\n")
+            out.flush()
+        if index == 0:
+            put({"machine": timing.machine()})
+        ready = []
+        for stack in [s for s in STACKS if re.search(args.only, s.name)][index::args.workers]:
+            if time.time() - begin > 0.7 * args.seconds:
+                print("left out, no time:", stack.name, flush=True)
+                continue
+            try:
+                compile_stack(stack)
+                ready.append(stack)
+            except Exception as error:
+                put({"stack": stack.name, "error": repr(error)[:400]})
+                print("ERR", stack.name, repr(error)[:300], flush=True)
+        gc.collect()
+        gc.freeze()
+        while wait():
+            for stack in ready:
+                stack.samples.append(sample(stack))
+            put({"probe": timing.host_probe()})
+        samples = [s for stack in ready for s in stack.samples]
+        best = min((s[0] for s in samples), default=0)
+        for stack in ready:
+            quiet = [s for s in stack.samples if s[0] <= 1.2 * best]
+            chosen = quiet if len(quiet) >= 3 else stack.samples
+            if not chosen:
+                continue
+            values = {name: timing.summary([s[i] for s in chosen], 2) for i, name in ((1, "loop_us"), (2, "step_us"), (3, "burst_us"), (4, "idle_us"))}
+            put(stack.info | values | {"python_loop_us": round(sorted(s[0] for s in chosen)[len(chosen) // 2], 1), "quiet_rounds": len(quiet),
+                                       "rounds": len(stack.samples)})
+            print(f"{stack.name:32s} loop {values['loop_us']['median']:8.1f} [{values['loop_us']['p10']:8.1f} {values['loop_us']['p90']:8.1f}] burst "
+                  f"{values['burst_us']['median']:8.1f} idle {values['idle_us']['median']:8.1f} quiet {len(quiet)} graphs {stack.info['graphs']}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=1e9, help="compile no stack after 0.7 of this, start no round after it")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--workers", type=int, default=4)
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    begin, ready = time.time(), []
-    out = open(f"{args.out}/compiled_host.jsonl", "a")
-
-    def put(result):
-        out.write(json.dumps(result) + "\n")
-        out.flush()
-    put({"machine": timing.machine()})
-    torch.manual_seed(0)
-    define()
-    import torch._dynamo as dynamo
-    for stack in STACKS:
-        if not re.search(args.only, stack.name):
-            continue
-        if time.time() - begin > 0.7 * args.seconds:
-            print("left out, no time:", stack.name, flush=True)
-            continue
-        start = time.time()
-        before = dynamo.utils.counters["stats"].get("unique_graphs", 0)
-        try:
-            with torch.no_grad():
-                call = stack.make()
-            with stack.under(), generated() as sources:
-                for _ in range(4):
-                    call()
-                torch.cuda.synchronize()
-            stack.call, stack.samples = call, []
-            stack.info = {"stack": stack.name, "family": stack.family, "mode": stack.mode, "context": stack.context, "sources": sources,
-                          "graphs": dynamo.utils.counters["stats"].get("unique_graphs", 0) - before, "inputs": stack.inputs,
-                          "input_bytes": sum(t.numel() * t.element_size() for t in stack.tensors),
-                          "parameters": len(list(stack.module.parameters())), "modules": len(list(stack.module.modules())),
-                          "breaks": stack.breaks, "items": stack.items, "loop": stack.loop, "compile_s": round(time.time() - start, 2)}
-            ready.append(stack)
-        except Exception as error:
-            put({"stack": stack.name, "error": repr(error)[:400]})
-            print("ERR", stack.name, repr(error)[:300], flush=True)
-    print(f"{time.time() - begin:.0f} s: compiled {len(ready)} stacks", flush=True)
-    import gc
-    gc.collect()
-    gc.freeze()
-    best = min(timing.python_loop_us() for _ in range(50))
+    begin = time.time()
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
+    workers = Workers(args.workers, lambda index, wait: worker(index, wait, args, begin))
+    for index in range(args.workers):
+        workers.ready(index, 300)
+    print(f"{time.time() - begin:.0f} s: compiled", flush=True)
     for turn in range(args.rounds):
         if time.time() - begin > args.seconds:
             print(f"{turn} rounds, no time for more", flush=True)
             break
-        for stack in ready:
-            loop = timing.python_loop_us()
-            call = stack.call
-            with stack.under():
-                for _ in range(3):
-                    call()
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(5):
-                    call()
-                count = max(30, min(200, int(15e-3 / ((time.perf_counter() - start) / 5))))
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(count):
-                    call()
-                end = time.perf_counter()
-                torch.cuda.synchronize()
-                last = time.perf_counter()
-                burst, idle = [], []
-                for _ in range(3):
-                    torch.cuda.synchronize()
-                    one = time.perf_counter()
-                    for _ in range(8):
-                        call()
-                    burst.append((time.perf_counter() - one) / 8 * 1e6)
-                for _ in range(5):
-                    torch.cuda.synchronize()
-                    one = time.perf_counter()
-                    call()
-                    idle.append((time.perf_counter() - one) * 1e6)
-                torch.cuda.synchronize()
-            stack.samples.append((loop, (end - start) / count * 1e6, (last - start) / count * 1e6, sorted(burst)[1], sorted(idle)[2]))
-        put({"probe": timing.host_probe(), "round": turn})
-    for stack in ready:
-        quiet = [s for s in stack.samples if s[0] <= 1.25 * best]
-        chosen = quiet if len(quiet) >= 3 else stack.samples
-        if not chosen:
-            continue
-        values = {name: timing.summary([s[i] for s in chosen], 2) for i, name in ((1, "loop_us"), (2, "step_us"), (3, "burst_us"), (4, "idle_us"))}
-        put(stack.info | values | {"python_loop_us": round(sorted(s[0] for s in chosen)[len(chosen) // 2], 1), "quiet_rounds": len(quiet)})
-        print(f"{stack.name:32s} loop {values['loop_us']['median']:8.1f} [{values['loop_us']['p10']:8.1f} {values['loop_us']['p90']:8.1f}] with device "
-              f"{values['step_us']['median']:8.1f} burst {values['burst_us']['median']:8.1f} idle {values['idle_us']['median']:8.1f} graphs {stack.info['graphs']}",
-              flush=True)
+        for index in range(args.workers):
+            workers.go(index, 60)
+    workers.end()
     print(f"{time.time() - begin:.0f} s", flush=True)
 
 
