@@ -126,6 +126,11 @@ class CompiledBuilder {
     return 1;
   }
 
+  /// The name with a suffix, where the host file knows it apart.
+  std::string named(const std::string& name, const char* suffix) const {
+    return host_.ops.count(name + suffix) != 0 ? name + suffix : name;
+  }
+
   void add(const RegionPlan& region, bool first) {
     const CompiledHostOps& names = options_.backend.host;
     const OpGraph& graph = *step_.graph;
@@ -137,16 +142,13 @@ class CompiledBuilder {
     if (by_hand) {
       // Whoever recorded it replays it: nothing is checked, inputs are written where they were.
       work("replay", gpu_.launch.cuda_graph.replay_work);
-    } else if (replays) {
-      work(names.replay, op_time(host_, names.replay, mode_));
-      if (!region.copied_inputs.empty()) copy_inputs(region);
     } else {
-      const std::string& call =
-          first || host_.ops.count(names.region + "_resumed") == 0 ? names.region : names.region + "_resumed";
+      const std::string call = named(replays ? names.replay : names.region, first ? "" : "_resumed");
       work(call, op_time(host_, call, mode_));
+      const std::string guard = named(names.parameter, replays ? "_replay" : "");
+      work(guard, region.region.parameters * op_time(host_, guard, mode_));
+      if (replays && !region.copied_inputs.empty()) copy_inputs(region);
     }
-    if (region.region.parameters > 0 && !by_hand)
-      work(names.parameter, region.region.parameters * op_time(host_, names.parameter, mode_));
     std::vector<StepLayout::Launched> nodes;
     for (const CompiledKernel& kernel : region.kernels) {
       const CacheState cache = cache_of(region, kernel);
