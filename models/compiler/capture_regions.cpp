@@ -112,7 +112,7 @@ class Capture {
   }
 
   void insert(const GraphBreak& wanted) {
-    const std::size_t before = stops_.size();
+    check_break_place(graph_, wanted.after);
     const auto add = [&](OpIndex at, CallIndex call, bool in_repeat, const std::string& where) {
       stops_.push_back({.first = at,
                         .last = at,
@@ -129,13 +129,6 @@ class Capture {
     for (OpIndex i = 0; i < graph_.ops.size(); ++i)
       if (matches(wanted.after, graph_.ops[i].name))
         add(i + 1, graph_.ops[i].call, graph_.ops[i].in_repeat, graph_.ops[i].name);
-    if (stops_.size() > before) return;
-    std::vector<std::string> known;
-    for (const BlockCall& call : calls())
-      if (call.parent != graph_none) known.push_back(with_any_index(call.name));
-    for (const Op& op : graph_.ops) known.push_back(with_any_index(op.name));
-    throw CompileError("there is no op and no block '" + wanted.after + "' to break the graph behind",
-                       hint_for(with_any_index(wanted.after), known, "ops and blocks"));
   }
 
   // --- Frames.
@@ -374,6 +367,21 @@ class Capture {
 };
 
 }  // namespace
+
+void check_break_place(const OpGraph& graph, const std::string& after) {
+  const auto named = [&](const auto& part) { return matches(after, part.name); };
+  const auto is_block = [](const BlockCall& call) { return call.parent != graph_none; };
+  if (std::any_of(graph.ops.begin(), graph.ops.end(), named)) return;
+  if (std::any_of(graph.calls.begin(), graph.calls.end(),
+                  [&](const BlockCall& call) { return is_block(call) && named(call); }))
+    return;
+  std::vector<std::string> known;
+  for (const BlockCall& call : graph.calls)
+    if (is_block(call)) known.push_back(with_any_index(call.name));
+  for (const Op& op : graph.ops) known.push_back(with_any_index(op.name));
+  throw CompileError("there is no op and no block '" + after + "' to break the graph behind",
+                     hint_for(with_any_index(after), known, "ops and blocks"));
+}
 
 CapturedStep capture_regions(const OpGraph& graph, const CompileOptions& options) {
   return Capture(graph, options).run();

@@ -43,6 +43,10 @@ struct CapturedStep {
   friend bool operator==(const CapturedStep&, const CapturedStep&) = default;
 };
 
+/// Throws CompileError, with the nearest name as hint, unless `after` (GraphBreak::after) names an op or a
+/// block's call of the graph.
+void check_break_place(const OpGraph& graph, const std::string& after);
+
 /// Splits a step at its graph breaks: those that the network marks (graph_break, and the ops item and
 /// nonzero, which run eagerly) and those of the options. Eager backends compile nothing; there only what the
 /// host waits for splits the step.

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "models/compiler/capture_regions.hpp"
+#include "models/graph/value.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/scenario/network_workload.hpp"
@@ -41,13 +43,9 @@ GraphBreak read_graph_break(const Node& node) {
   Fields fields(node);
   fields.required("after", result.after);
   fields.optional_with("cause", [&](const Node& cause) {
-    result.cause = cause.one_of<BreakCause>({{"print", BreakCause::Print},
-                                             {"item", BreakCause::Item},
-                                             {"branch", BreakCause::DataDependentBranch},
-                                             {"library", BreakCause::UnsupportedLibrary},
-                                             {"class", BreakCause::CustomClass},
-                                             {"dynamic_shape", BreakCause::DynamicShape},
-                                             {"explicit", BreakCause::Explicit}});
+    const auto known = find_break_cause(cause.text());
+    if (!known) cause.fail_unknown(break_cause_names());
+    result.cause = *known;
   });
   fields.optional("loop", result.in_loop);
   fields.done();
@@ -111,6 +109,7 @@ class CompileReader {
       return choice_;
     }
     const auto backend = find_set(variant_, "backend");
+    choice_.where = variant_.location();
     if (backend) {
       choice_.where = backend->location();
       errors_.collect([&] { choice_.compile.emplace().backend = config::read_backend(*backend, search_); });
@@ -391,31 +390,6 @@ class CompileReader {
   Errors errors_;
 };
 
-/// Whether `name` is `place`, or something in the block `place` ("block[3]" holds "block[3].mlp.up").
-bool lies_in(const std::string& name, const std::string& place) {
-  if (name.size() < place.size() || name.compare(0, place.size(), place) != 0) return false;
-  return name.size() == place.size() || name[place.size()] == '.' || name[place.size()] == '[';
-}
-
-/// Names of ops and, with `blocks`, of the blocks that hold them.
-std::vector<std::string> places_of(const OpGraph& graph, bool blocks) {
-  std::set<std::string> places;
-  for (const Op& op : graph.ops) {
-    places.insert(op.name);
-    for (std::size_t dot = op.name.find('.'); blocks && dot != std::string::npos;
-         dot = op.name.find('.', dot + 1))
-      places.insert(op.name.substr(0, dot));
-  }
-  return {places.begin(), places.end()};
-}
-
-std::string place_hint(const std::string& name, const OpGraph& graph, bool blocks) {
-  if (const auto nearest = nearest_name(name, places_of(graph, blocks)))
-    return fmt::format("did you mean '{}'?", *nearest);
-  if (graph.ops.empty()) return "the network has no ops";
-  return fmt::format("names are like '{}' and '{}'", graph.ops.front().name, graph.ops.back().name);
-}
-
 }  // namespace
 
 CompileChoice read_compile(const Node& variant, const GpuSpec* hardware, const config::SearchPath& search) {
@@ -427,22 +401,22 @@ void check_compile_names(const Node& variant, const OpGraph& graph) {
   if (const auto breaks = find_set(variant, "graph_breaks"))
     for (const Node& node : breaks->items()) {
       const Node after = node.at("after");
-      const std::string& place = after.text();
-      if (std::none_of(graph.ops.begin(), graph.ops.end(),
-                       [&](const Op& op) { return lies_in(op.name, place); }))
-        errors.add(
-            after.diagnostic(fmt::format("no op or block '{}'", place), place_hint(place, graph, true)));
+      try {
+        check_break_place(graph, after.text());
+      } catch (const CompileError& error) {
+        errors.add(after.diagnostic(error.what(), error.hint()));
+      }
     }
   const auto fusion = find_set(variant, "fusion");
   if (const auto groups = fusion && fusion->is_map() ? find_set(*fusion, "groups") : std::nullopt) {
-    std::set<std::string, std::less<>> known;
-    for (const Op& op : graph.ops) known.insert(op.name);
+    std::vector<std::string> known;
+    for (const Op& op : graph.ops) known.push_back(op.name);
+    const std::set<std::string, std::less<>> ops(known.begin(), known.end());
     std::set<std::string> taken;
     for (const Node& group : groups->items())
       for (const Node& op : group.items()) {
-        if (known.count(op.text()) == 0)
-          errors.add(
-              op.diagnostic(fmt::format("no op '{}'", op.text()), place_hint(op.text(), graph, false)));
+        if (ops.count(op.text()) == 0)
+          errors.add(op.diagnostic(fmt::format("no op '{}'", op.text()), hint_for(op.text(), known, "ops")));
         if (!taken.insert(op.text()).second)
           errors.add(op.diagnostic(fmt::format("'{}' is in a group already", op.text())));
       }

@@ -30,7 +30,7 @@ struct CompileChoice {
   /// Of what is not compiled; compiled networks have it in `compile`.
   CudaGraphMode cuda_graph = CudaGraphMode::None;
   std::optional<CompileOptions> compile;
-  Location where;  ///< Of `backend`.
+  Location where;  ///< Of `backend`; without it, of the variant.
 };
 
 /// The keys of a variant with everything laid over; null counts as absent. `hardware` may be null (none, or

@@ -263,7 +263,7 @@ struct Variant {
   /// How a network is compiled. Absent: it runs eagerly. An eager network has it too (with a backend that
   /// captures nothing) where it has breaks, better kernels or batch sizes that are recorded.
   std::optional<CompileOptions> compile;
-  Location compile_where;         ///< Of `backend`: for what a compiler refuses later.
+  Location compile_where;         ///< Of `backend`, or the variant: for what a compiler refuses later.
   std::vector<ShapeStep> shapes;  ///< Of a network's steps, in turn; empty: all as the workload says.
   std::optional<std::int64_t> steps;  ///< Simulate exactly so many; absent: the steady step.
   std::uint64_t seed = 0;

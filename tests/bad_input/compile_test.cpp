@@ -154,14 +154,14 @@ TEST_CASE("Mistakes in graph breaks are located and explained", "[bad_input][com
       {inductor + "graph_breaks: [{after: 'block[0]', loop: 1}]\n",
        "x.yaml:5:42: error: graph_breaks[0].loop: '1' is neither true nor false"},
       {inductor + "graph_breaks: [{after: 'block[2]'}]\n",
-       "x.yaml:5:24: error: graph_breaks[0].after: no op or block 'block[2]'\n  hint: did you mean "
-       "'block[0]'?"},
-      {inductor + "graph_breaks: [{after: nowhere_at_all}]\n",
-       "x.yaml:5:24: error: graph_breaks[0].after: no op or block 'nowhere_at_all'\n"
-       "  hint: names are like 'table.x' and 'scores'"},
+       "x.yaml:5:24: error: graph_breaks[0].after: there is no op and no block 'block[2]' to break the "
+       "graph behind\n  hint: did you mean 'block[*]'?"},
+      {inductor + "graph_breaks: [{after: 'block[0].nu'}]\n",
+       "x.yaml:5:24: error: graph_breaks[0].after: there is no op and no block 'block[0].nu' to break the "
+       "graph behind\n  hint: did you mean 'block[*].q'?"},
       {"graph_breaks: [{after: 'block[2]'}]\n",
-       "x.yaml:4:24: error: graph_breaks[0].after: no op or block 'block[2]'\n  hint: did you mean "
-       "'block[0]'?"},
+       "x.yaml:4:24: error: graph_breaks[0].after: there is no op and no block 'block[2]' to break the "
+       "graph behind\n  hint: did you mean 'block[*]'?"},
   });
 }
 

@@ -106,11 +106,11 @@ TEST_CASE("Without fusion every op stays a kernel of its own, with the bias that
 TEST_CASE("Graph breaks say where, why and whether they stand in a loop") {
   const auto breaks = compiled(
                           "backend: inductor\ngraph_breaks:\n"
-                          "  - {after: 'block[1]'}\n"
+                          "  - {after: 'block[*]'}\n"
                           "  - {after: 'block[0]', cause: item, loop: false}\n"
                           "  - {after: table.x, cause: dynamic_shape, loop: true}\n")
                           .breaks;
-  CHECK(breaks == std::vector<GraphBreak>{{"block[1]", BreakCause::Explicit, std::nullopt},
+  CHECK(breaks == std::vector<GraphBreak>{{"block[*]", BreakCause::Explicit, std::nullopt},
                                           {"block[0]", BreakCause::Item, false},
                                           {"table.x", BreakCause::DynamicShape, true}});
   const std::vector<std::pair<std::string, BreakCause>> causes{{"print", BreakCause::Print},
