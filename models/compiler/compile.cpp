@@ -15,23 +15,33 @@ namespace {
 LowerOptions lower_options(const CompileOptions& options) {
   LowerOptions lower;
   lower.library_norms = options.mode.fusion.library_norms;
-  lower.unfuse_bias = options.mode.fusion.pointwise;
+  lower.unfuse_bias = !options.mode.products.bias;
   return lower;
 }
 
-/// Inputs of the region that are not where they were a step before: what the step is given. Parameters,
-/// buffers, states and what other compiled regions made stay in place.
-std::vector<Bytes> moving_inputs(const OpGraph& graph, const RegionPlan& region) {
-  std::set<StorageIndex> storages;
-  for (const CompiledKernel& kernel : region.kernels)
-    for (const KernelTouch& touch : kernel.reads) {
-      const Buffer& buffer = region.loops.buffers[touch.buffer];
-      if (buffer.producer == loop_none && buffer.storage != graph_none &&
-          graph.storages[buffer.storage].role == Role::Input)
-        storages.insert(buffer.storage);
+/// Inputs of a region that are not where they were a step before: what the step is given, what ops that run
+/// one by one made, and views that another region took of memory that stays (they come as tensors of their
+/// own). Parameters, buffers and states stay, and so does what a CUDA graph of another region made.
+std::vector<Bytes> moving_inputs(const OpGraph& graph, const CompiledStep& step, std::size_t index) {
+  const Region& region = step.captured.regions[index];
+  std::set<TensorIndex> moving;
+  for (OpIndex i = region.first; i < region.last; ++i)
+    for (const TensorIndex t : graph.ops[i].inputs) {
+      if (t == graph_none) continue;
+      const GraphTensor& tensor = graph.tensors[t];
+      if (tensor.producer != graph_none && tensor.producer >= region.first) continue;
+      const Role role = graph.storages[tensor.storage].role;
+      bool moves = role == Role::Input;
+      if (tensor.producer != graph_none) {
+        const auto maker = std::find_if(
+            step.captured.regions.begin(), step.captured.regions.end(),
+            [&](const Region& r) { return tensor.producer >= r.first && tensor.producer < r.last; });
+        moves = role != Role::Activation || maker == step.captured.regions.end() || !maker->compiled;
+      }
+      if (moves) moving.insert(t);
     }
   std::vector<Bytes> bytes;
-  for (const StorageIndex storage : storages) bytes.push_back(graph.storages[storage].bytes);
+  for (const TensorIndex t : moving) bytes.push_back(stored_bytes(graph.tensors[t].type));
   return bytes;
 }
 
@@ -40,14 +50,15 @@ std::vector<Bytes> moving_inputs(const OpGraph& graph, const RegionPlan& region)
 CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
                           const GpuSpec& gpu) {
   CompiledStep step;
+  step.captured = capture_regions(*graph, options);
   step.graph = std::move(graph);
   const OpGraph& ops = *step.graph;
-  step.captured = capture_regions(ops, options);
   const std::vector<std::int64_t> offsets = view_offsets(ops);
   const LowerOptions lowering = lower_options(options);
   auto next = static_cast<MemoryIndex>(ops.storages.size());
   std::set<std::string> names;
-  for (const Region& region : step.captured.regions) {
+  for (std::size_t r = 0; r < step.captured.regions.size(); ++r) {
+    const Region& region = step.captured.regions[r];
     RegionPlan& plan = step.regions.emplace_back();
     plan.region = region;
     if (!region.compiled) continue;
@@ -63,7 +74,7 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
         names.insert(kernel.name);
       }
     plan.cuda_graph = options.mode.cuda_graphs;
-    if (plan.cuda_graph == CudaGraphPolicy::Trees) plan.copied_inputs = moving_inputs(ops, plan);
+    if (plan.cuda_graph == CudaGraphPolicy::Trees) plan.copied_inputs = moving_inputs(ops, step, r);
   }
   step.distinct_kernels = static_cast<std::int64_t>(names.size());
   std::set<OpIndex> products;

@@ -131,6 +131,14 @@ std::string library_name(const Op& op) {
   return "aten." + std::string(kind);
 }
 
+/// Whether each element's place is worked out and loaded by itself: neither a run of the buffer nor one value
+/// for a whole run.
+bool is_strided(const Touch& touch) {
+  if (touch.access.is_irregular()) return !touch.indirect;
+  if (touch.access.count() <= 1) return touch.access.inner_stride() > 1;
+  return touch.access.inner_stride() > 1 || touch.access.digit(touch.access.count() - 1).size < 512;
+}
+
 }  // namespace
 
 Bytes CompiledKernel::read() const {
@@ -161,22 +169,22 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
     cycles +=
         loop.lane_cycles * static_cast<double>(own) / static_cast<double>(std::max<std::int64_t>(numel, 1));
   }
-  if (reduction == nullptr)
-    return InductorPointwise{
-        .elements = numel, .read = sum(reads), .written = sum(writes), .lane_cycles = cycles};
+  if (reduction == nullptr) {
+    std::int32_t strided = 0;
+    for (const LoopIndex l : group.loops)
+      for (const Touch& touch : graph.loops[l].reads) strided += is_strided(touch) ? 1 : 0;
+    return InductorPointwise{.elements = numel,
+                             .read = sum(reads),
+                             .written = sum(writes),
+                             .lane_cycles = cycles,
+                             .strided_reads = strided};
+  }
 
   const std::int64_t rows = reduction->numel;
   const std::int64_t columns = reduction->rnumel;
-  if (rows == 1 || (reduction->part != SplitPart::Both && reduction->inner)) {
+  if (reduction->part != SplitPart::Both && reduction->inner) {
     const std::int64_t elements =
         reduction->part == SplitPart::Second ? std::int64_t{1} << 20 : rows * columns;
-    if (rows == 1 && reduction->part == SplitPart::Both)
-      return InductorRowReduction{.rows = 1,
-                                  .columns = columns,
-                                  .read = sum(reads),
-                                  .written = sum(writes),
-                                  .writes_rows = false,
-                                  .lane_cycles = cycles};
     return InductorFullReduction{
         .elements = elements, .read = sum(reads), .lane_cycles = cycles, .part = reduction->part};
   }

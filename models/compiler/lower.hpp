@@ -22,8 +22,9 @@ struct RealizeRules {
 
 struct LowerOptions {
   RealizeRules realize;
-  /// A bias that only elementwise ops see is added by them, not by the product.
-  bool unfuse_bias = true;
+  /// A bias that only elementwise ops see is added by them, not by the product. Inductor's pass for it
+  /// (unfuse_bias_add_to_pointwise) left every bias to the product in what was measured with PyTorch 2.11.
+  bool unfuse_bias = false;
   bool library_norms = false;  ///< Norms and softmax are kernels of a library.
 };
 

@@ -121,7 +121,10 @@ void lower_index_add(Lowering& l, const Op& op) {
     return;
   }
   const OpTypes types(l.graph(), op);
-  l.library(op, op.kind->eager(types.view(op), l.gpu()));
+  std::vector<EagerCall> calls = op.kind->eager(types.view(op), l.gpu());
+  // The functional form adds to a copy of its own.
+  calls.front().work.insert(calls.front().work.begin(), Memcpy{.bytes = l.bytes(op.inputs.front())});
+  l.library(op, std::move(calls));
 }
 
 /// Rows of a table by index: read where they are needed.

@@ -87,7 +87,8 @@ GpuOps price(const Pricing& p, const InductorPointwise& work) {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(read + written), KernelLimit::Cache},
       {block_starts(p, figures.blocks), KernelLimit::Blocks},
-      {p.lane_cycles(elements * (c.element + work.lane_cycles)), KernelLimit::Compute}};
+      {p.lane_cycles(elements * (c.element + work.lane_cycles + work.strided_reads * c.strided)),
+       KernelLimit::Compute}};
   const double fixed = c.start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);

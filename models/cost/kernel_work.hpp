@@ -320,6 +320,7 @@ struct InductorPointwise {
   Bytes read{0};
   Bytes written{0};
   double lane_cycles = 0;  ///< Per element, all fused functions.
+  std::int32_t strided_reads = 0;  ///< Loads an element at a time: transposed, sliced, one of several parts.
 };
 
 /// A fused kernel that reduces along the last axis of [rows, columns] and may go on to write a tensor of that

@@ -326,6 +326,8 @@ constexpr std::array parameters = {
               [](KernelCalibration& c) -> double& { return c.inductor.sharpness; }},
     Parameter{"inductor", "element", Unit::Cycles, "Lane-cycles per element besides functions: places, conversions",
               [](KernelCalibration& c) -> double& { return c.inductor.element; }},
+    Parameter{"inductor", "strided", Unit::Cycles, "Lane-cycles per element of each load an element at a time",
+              [](KernelCalibration& c) -> double& { return c.inductor.strided; }},
     Parameter{"inductor", "persistent_start", Unit::Time, "",
               [](KernelCalibration& c) -> double& { return c.inductor.persistent_start; }},
     Parameter{"inductor", "persistent_alu", Unit::Number, "Arithmetic of rows in registers relative to the looped form",

@@ -231,6 +231,7 @@ struct InductorCalibration {
   double block_start = 0;       ///< Cycles from one block's start to the next one's, whole device.
   double sharpness = 0;         ///< Exponent of the soft maximum.
   double element = 0;           ///< Lane-cycles per element besides functions: places, conversions.
+  double strided = 0;           ///< Lane-cycles per element of each load an element at a time.
   double persistent_start = 0;  ///< s
   double persistent_alu = 0;    ///< Arithmetic of rows in registers relative to the looped form.
   double looped_start = 0;      ///< s

@@ -16,6 +16,7 @@
 #include "models/graph/catalogue.hpp"
 #include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
+#include "sim/app/explain_command.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/validate_command.hpp"
 #include "sim/config/backend_reader.hpp"
@@ -99,6 +100,12 @@ class Command {
     }
     if (arguments.format == "json") out(with_newline(report::to_json(reports, GPUSIM_VERSION)));
     if (arguments.format == "csv") out(with_newline(report::to_csv(reports)));
+    return ExitCode::Done;
+  }
+
+  ExitCode explained(const RunArguments& arguments) {
+    for (const std::string& file : arguments.files)
+      out(with_newline(explain(read(file, scenario_options(arguments)), arguments.format)));
     return ExitCode::Done;
   }
 
@@ -193,9 +200,9 @@ class Command {
       const Network network = config::read_network_file(config::load_file(file), key, search);
       std::string parameters;
       for (const Network::Parameter& parameter : network.parameters)
-        parameters += fmt::format("{}{}={}", parameters.empty() ? "" : " ", parameter.name,
-                                  std::visit([](const auto& value) { return fmt::format("{}", value); },
-                                             parameter.value));
+        parameters += fmt::format(
+            "{}{}={}", parameters.empty() ? "" : " ", parameter.name,
+            std::visit([](const auto& value) { return fmt::format("{}", value); }, parameter.value));
       out(fmt::format("{}: {}\n    {}\n", key, network.name, parameters));
     }
     return ExitCode::Done;
@@ -385,6 +392,17 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->required();
   add_scenario_options(*test_app, test);
 
+  RunArguments explain_arguments;
+  CLI::App* explain_app = app.add_subcommand(
+      "explain", "What the compilers of a scenario's variants join, refuse and record, and why");
+  explain_app->add_option("files", explain_arguments.files, "Scenario (.yaml)")
+      ->type_name("FILE")
+      ->required();
+  add_scenario_options(*explain_app, explain_arguments);
+  explain_app->add_option("--format", explain_arguments.format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT");
+
   std::string list_what;
   CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
   list_app->add_option("what", list_what, "hardware, hosts, networks, backends or ops")
@@ -434,8 +452,11 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 
   ValidateArguments validation;
   CLI::App* validate_app = app.add_subcommand("validate", "Compare predictions with measured cases");
-  validate_app->add_option("tables", validation.tables, "Tables of measured cases")->required()->type_name("TABLE.csv");
-  validate_app->add_option("--set", validation.sets, "Change a value of every case: path=value; may be repeated")
+  validate_app->add_option("tables", validation.tables, "Tables of measured cases")
+      ->required()
+      ->type_name("TABLE.csv");
+  validate_app
+      ->add_option("--set", validation.sets, "Change a value of every case: path=value; may be repeated")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->allow_extra_args(false)
@@ -459,6 +480,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
   try {
     if (*run_app) return command.run(run);
     if (*test_app) return command.test(test.files, test);
+    if (*explain_app) return command.explained(explain_arguments);
     if (*list_app) return command.list(list_what);
     if (*validate_app) return run_validate(validation, surroundings);
     if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());

@@ -4,17 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "models/compiler/compile.hpp"
+#include "sim/app/compiled_variant.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/critical_path/critical_path.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/program/compiled.hpp"
 #include "sim/program/eager.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/report/metrics.hpp"
@@ -149,32 +149,6 @@ EagerProgram network_program(const NetworkWorkload& workload, const Variant& var
   }
 }
 
-/// Whether a compiler has a say in the step.
-bool is_compiled(const Variant& variant) {
-  return variant.compile && (variant.compile->backend.capture != CaptureKind::None ||
-                             !variant.compile->breaks.empty() || !variant.compile->overrides.empty());
-}
-
-/// The same for a step that a compiler went over. Says in `result` what it made of it.
-CompiledProgram compiled_program(const NetworkWorkload& workload, const Variant& variant,
-                                 report::VariantResult& result) {
-  const CompileOptions& options = *variant.compile;
-  try {
-    const CompiledStep step = compile_step(workload.graph, options, *variant.hardware);
-    CompiledProgram program =
-        build_compiled(step, options, *variant.hardware, *variant.host, HostOpMode::NoGrad);
-    result.graph_breaks = static_cast<int>(step.captured.graph_breaks);
-    result.peak_memory = step.memory.peak;
-    return program;
-  } catch (const CompileError& error) {
-    throw ConfigError(Diagnostic{
-        .where = variant.compile_where, .path = "backend", .what = error.what(), .hint = error.hint()});
-  } catch (const std::invalid_argument& error) {
-    throw ConfigError(
-        Diagnostic{.where = workload.where, .path = "workload.network", .what = error.what(), .hint = {}});
-  }
-}
-
 /// Tokens that one step makes or reads; unknown for networks without a sequence.
 std::optional<double> tokens_of(const NetworkWorkload& workload) {
   const double per_sequence =
@@ -217,9 +191,13 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     built.work_is_dispatch = true;
   } else if (const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source)) {
     if (is_compiled(variant)) {
-      CompiledProgram compiled = compiled_program(*network, variant, result);
+      const CompiledStep step = compile_variant(*network, variant);
+      CompiledProgram compiled = compiled_program(*network, variant, step);
       built = std::move(compiled.built);
       result.model_flops = compiled.model_flops;
+      result.graph_breaks = static_cast<int>(step.captured.graph_breaks);
+      result.peak_memory = step.memory.peak;
+      result.compile_time = Picoseconds(std::llround(step.compile_seconds * 1e12));
     } else {
       EagerProgram eager = network_program(*network, variant);
       built = std::move(eager.built);

@@ -32,11 +32,9 @@ class CompiledBuilder {
     for (const RegionPlan& region : step_.regions) touch(region);
     if (options_.backend.python && host_.ops.count("step") != 0) work("step", op_time(host_, "step", mode_));
     bool captured = true;
-    bool first = true;
     for (const RegionPlan& region : step_.regions) {
       if (region.region.compiled) {
-        add(region, first);
-        first = false;
+        add(region);
       } else {
         for (OpIndex i = region.region.first; i < region.region.last; ++i)
           eager_.add(step_.graph->ops[i], touched_);
@@ -131,19 +129,24 @@ class CompiledBuilder {
     return host_.ops.count(name + suffix) != 0 ? name + suffix : name;
   }
 
-  void add(const RegionPlan& region, bool first) {
+  /// Behind a graph break a function that resumes the frame is called, not the frame itself.
+  static bool resumes(const Region& region) {
+    const std::size_t slash = region.name.rfind('/');
+    return slash != std::string::npos && region.name.compare(slash, std::string::npos, "/1") != 0;
+  }
+
+  void add(const RegionPlan& region) {
     const CompiledHostOps& names = options_.backend.host;
     const OpGraph& graph = *step_.graph;
     const bool replays = region.cuda_graph != CudaGraphPolicy::None;
     const bool by_hand =
         region.cuda_graph == CudaGraphPolicy::Whole || region.cuda_graph == CudaGraphPolicy::Piecewise;
-    // The first region of a step is the call that the user makes; each further one is reached by a function
-    // that resumes behind the break.
     if (by_hand) {
       // Whoever recorded it replays it: nothing is checked, inputs are written where they were.
       work("replay", gpu_.launch.cuda_graph.replay_work);
     } else {
-      const std::string call = named(replays ? names.replay : names.region, first ? "" : "_resumed");
+      const std::string call =
+          named(replays ? names.replay : names.region, resumes(region.region) ? "_resumed" : "");
       work(call, op_time(host_, call, mode_));
       const std::string guard = named(names.parameter, replays ? "_replay" : "");
       work(guard, region.region.parameters * op_time(host_, guard, mode_));

@@ -2,6 +2,7 @@
 // Maps from the place in a loop to the place in a buffer, against the places counted one by one.
 #include "models/compiler/access.hpp"
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -50,14 +51,17 @@ TEST_CASE("a broadcast touches each element once") {
 }
 
 TEST_CASE("one map behind another gives the places of both") {
-  std::mt19937 random(7);
+  std::mt19937 engine(7);
+  const auto random = [&](std::int64_t limit) {
+    return static_cast<std::int64_t>(engine() % static_cast<std::uint32_t>(limit));
+  };
   int regular = 0;
   for (int round = 0; round < 2000; ++round) {
     // A tensor, dense in a random order of its dimensions, and a random transposed slice of it.
-    const std::vector<std::int64_t> sizes{1 + random() % 4, 1 + random() % 4, 1 + random() % 4};
+    const std::vector<std::int64_t> sizes{1 + random(4), 1 + random(4), 1 + random(4)};
     const auto order = [&] {
       std::vector<int> dims{0, 1, 2};
-      std::shuffle(dims.begin(), dims.end(), random);
+      std::shuffle(dims.begin(), dims.end(), engine);
       Dims strides{0, 0, 0};
       std::int64_t stride = 1;
       for (const int d : dims) {
@@ -67,13 +71,13 @@ TEST_CASE("one map behind another gives the places of both") {
       return strides;
     };
     const Dims shape{sizes[0], sizes[1], sizes[2]};
-    const Access inner = Access::over(shape, gpusim::contiguous_strides(shape), order(), random() % 5);
+    const Access inner = Access::over(shape, gpusim::contiguous_strides(shape), order(), random(5));
     // The outer map reads the inner loop's places: a slice of [sizes] in row order, dimensions exchanged.
     Dims slice;
     std::int64_t offset = 0;
     const Dims rows = gpusim::contiguous_strides(shape);
     for (int d = 0; d < 3; ++d) {
-      const std::int64_t from = static_cast<std::int64_t>(random() % static_cast<unsigned>(shape[d]));
+      const std::int64_t from = random(shape[d]);
       slice.push_back(shape[d] - from);
       offset += from * rows[d];
     }

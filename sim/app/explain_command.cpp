@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/app/explain_command.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "sim/app/compiled_variant.hpp"
+#include "sim/config/error.hpp"
+#include "sim/report/explain_report.hpp"
+
+namespace gpusim {
+
+std::string explain(const Scenario& scenario, const std::string& format) {
+  std::vector<report::ExplainedVariant> variants;
+  for (const Variant& variant : scenario.variants) {
+    const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+    if (network == nullptr || !is_compiled(variant)) continue;
+    report::ExplainedVariant& explained = variants.emplace_back();
+    explained.variant = variant.name;
+    explained.options = *variant.compile;
+    explained.step = compile_variant(*network, variant);
+    explained.compile_seconds = explained.step.compile_seconds;
+  }
+  if (variants.empty())
+    throw ConfigError(Diagnostic{.where = {scenario.file, 0, 0},
+                                 .path = "backend",
+                                 .what = "no variant is compiled: there is nothing to explain",
+                                 .hint = "give a network a backend, for example 'backend: inductor'"});
+  return format == "json" ? report::explain_json(scenario.name, variants)
+                          : report::explain_text(scenario.name, variants);
+}
+
+}  // namespace gpusim

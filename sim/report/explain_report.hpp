@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compiler did with a step and why, for people: `gpusim explain`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/compiler/compile.hpp"
+#include "models/compiler/options.hpp"
+
+namespace gpusim::report {
+
+/// A variant that was compiled.
+struct ExplainedVariant {
+  std::string variant;
+  CompiledStep step;
+  CompileOptions options;
+  double compile_seconds = 0;
+};
+
+/// At most 80 columns. Regions of the same code are shown once.
+std::string explain_text(const std::string& scenario, const std::vector<ExplainedVariant>& variants);
+
+/// {"scenario": ..., "variants": [{"variant", "backend", "mode", "graph_breaks": [...], "passes": [...],
+/// "regions": [{"name", "times", "compiled", "cuda_graph", "kernels": [{"name", "ops", "read_bytes",
+/// "written_bytes", "eager_bytes"}], "refused": [{"producer", "consumer", "reason", "bytes"}]}]}]}
+std::string explain_json(const std::string& scenario, const std::vector<ExplainedVariant>& variants);
+
+}  // namespace gpusim::report
