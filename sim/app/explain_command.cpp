@@ -21,11 +21,14 @@ std::string explain(const Scenario& scenario, const std::string& format) {
     explained.step = compile_variant(*network, variant);
     explained.compile_seconds = explained.step.compile_seconds;
   }
-  if (variants.empty())
-    throw ConfigError(Diagnostic{.where = {scenario.file, 0, 0},
-                                 .path = "backend",
-                                 .what = "no variant is compiled: there is nothing to explain",
-                                 .hint = "give a network a backend, for example 'backend: inductor'"});
+  if (variants.empty()) {
+    Diagnostic problem;
+    problem.where.file = scenario.file;
+    problem.path = "backend";
+    problem.what = "no variant is compiled: there is nothing to explain";
+    problem.hint = "give a network a backend, for example 'backend: inductor'";
+    throw ConfigError(std::move(problem));
+  }
   return format == "json" ? report::explain_json(scenario.name, variants)
                           : report::explain_text(scenario.name, variants);
 }
