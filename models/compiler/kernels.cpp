@@ -40,9 +40,9 @@ class Users {
   std::vector<std::vector<std::uint32_t>> readers_;
 };
 
-GroupTraffic traffic(const LoopGraph& graph, const FusionPlan& plan, const Users& users, std::size_t index) {
+KernelTraffic traffic(const LoopGraph& graph, const FusionPlan& plan, const Users& users, std::size_t index) {
   const FusionGroup& group = plan.groups[index];
-  GroupTraffic result;
+  KernelTraffic result;
   std::vector<BufferIndex> made;
   std::vector<const Touch*> seen;
   for (const LoopIndex l : group.loops) {
@@ -148,7 +148,7 @@ Bytes CompiledKernel::written() const {
   return sum(writes);
 }
 
-GroupTraffic group_traffic(const LoopGraph& graph, const FusionPlan& plan, std::size_t group) {
+KernelTraffic kernel_traffic(const LoopGraph& graph, const FusionPlan& plan, std::size_t group) {
   return traffic(graph, plan, Users(graph, plan), group);
 }
 
@@ -265,7 +265,7 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
       kernel.ops.insert(kernel.ops.end(), loops.loops[l].origins.begin(), loops.loops[l].origins.end());
     std::sort(kernel.ops.begin(), kernel.ops.end());
     kernel.ops.erase(std::unique(kernel.ops.begin(), kernel.ops.end()), kernel.ops.end());
-    GroupTraffic moved = traffic(loops, plan, users, g);
+    KernelTraffic moved = traffic(loops, plan, users, g);
     if (first.kind == LoopKind::Library) {
       const Op& op = graph.ops[first.op];
       kernel.name = library_name(op);

@@ -47,10 +47,10 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
 
 /// Buffers that a group reads from outside, each as often as its places differ but never more than the whole,
 /// and those that others need of what it makes.
-struct GroupTraffic {
+struct KernelTraffic {
   std::vector<KernelTouch> reads;
   std::vector<KernelTouch> writes;
 };
-GroupTraffic group_traffic(const LoopGraph& graph, const FusionPlan& plan, std::size_t group);
+KernelTraffic kernel_traffic(const LoopGraph& graph, const FusionPlan& plan, std::size_t group);
 
 }  // namespace gpusim

@@ -190,7 +190,7 @@ void Lowering::alias(TensorIndex t, TensorIndex of) {
   views_[t] = views_[of];
 }
 
-void Lowering::define(TensorIndex t, Value value) {
+void Lowering::define(TensorIndex t, LoopValue value) {
   Box box;
   box.element = type(t).element;
   box.elements = std::max<std::int64_t>(
@@ -219,7 +219,7 @@ bool Lowering::is_made_by_loop(TensorIndex t) {
   return producer != loop_none && result_.loops[producer].kind != LoopKind::Library;
 }
 
-void Lowering::join(Value& into, const Value& other) {
+void Lowering::join(LoopValue& into, const LoopValue& other) {
   for (const Touch& touch : other.reads)
     if (std::find(into.reads.begin(), into.reads.end(), touch) == into.reads.end())
       into.reads.push_back(touch);
@@ -230,13 +230,13 @@ void Lowering::join(Value& into, const Value& other) {
   for (const std::string_view name : other.aten) add_sorted(into.aten, name);
 }
 
-Value Lowering::read(TensorIndex t, const TensorType& loop) {
+LoopValue Lowering::read(TensorIndex t, const TensorType& loop) {
   return read(t, Access::over(loop.shape, loop.strides, broadcast_strides(type(t), loop.shape), offset(t)));
 }
 
-Value Lowering::read(TensorIndex t, const Access& access) {
+LoopValue Lowering::read(TensorIndex t, const Access& access) {
   const Box& box = boxes_[box_of(t)];
-  Value value;
+  LoopValue value;
   if (box.buffer != loop_none) {
     value.reads.push_back(
         {.buffer = box.buffer, .access = access, .bytes = Bytes(access.touched() * size_of(box.element))});
@@ -275,7 +275,7 @@ BufferIndex Lowering::realize_box(std::uint32_t box) {
   if (boxes_[box].buffer != loop_none) return boxes_[box].buffer;
   const BufferIndex buffer = new_buffer(boxes_[box].elements, boxes_[box].element);
   const std::int64_t elements = boxes_[box].elements;
-  Value value = std::move(boxes_[box].value);
+  LoopValue value = std::move(boxes_[box].value);
   boxes_[box].value = {};
   boxes_[box].buffer = buffer;
   const OpIndex op = std::exchange(op_, boxes_[box].op);
@@ -284,7 +284,7 @@ BufferIndex Lowering::realize_box(std::uint32_t box) {
   return buffer;
 }
 
-LoopIndex Lowering::add_loop(LoopKind kind, Value value, std::int64_t numel, std::int64_t rnumel,
+LoopIndex Lowering::add_loop(LoopKind kind, LoopValue value, std::int64_t numel, std::int64_t rnumel,
                              std::initializer_list<BufferIndex> buffers) {
   Loop loop;
   loop.kind = kind;
@@ -314,7 +314,7 @@ LoopIndex Lowering::add_loop(LoopKind kind, Value value, std::int64_t numel, std
 }
 
 BufferIndex Lowering::row_copy(TensorIndex t, std::string_view name) {
-  Value value = read(t, contiguous_tensor(type(t).element, type(t).shape));
+  LoopValue value = read(t, contiguous_tensor(type(t).element, type(t).shape));
   add_sorted(value.aten, name);
   const BufferIndex buffer = new_buffer(elements(type(t)), type(t).element);
   add_loop(LoopKind::Pointwise, std::move(value), elements(type(t)), 1, {buffer});
@@ -323,7 +323,7 @@ BufferIndex Lowering::row_copy(TensorIndex t, std::string_view name) {
 
 LoopIndex Lowering::library(const Op& op, std::vector<EagerCall> calls,
                             const std::vector<BufferIndex>& copies) {
-  Value value;
+  LoopValue value;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const TensorIndex t = op.inputs[i];
     if (t == graph_none) continue;
@@ -370,7 +370,7 @@ LoopIndex Lowering::library(const Op& op, std::vector<EagerCall> calls,
   return index;
 }
 
-std::int32_t Lowering::buffers_read(const Value& value) const {
+std::int32_t Lowering::buffers_read(const LoopValue& value) const {
   std::int32_t count = 0;
   for (std::size_t i = 0; i < value.reads.size(); ++i) {
     bool seen = false;
@@ -422,7 +422,7 @@ LowerFunction lower_function(const OpKind& kind) {
   return nullptr;
 }
 
-void Lowering::name(Value& value, std::string_view kind) {
+void Lowering::name(LoopValue& value, std::string_view kind) {
   struct Names {
     std::string_view kind;
     std::array<std::string_view, 2> names;

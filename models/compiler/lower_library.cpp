@@ -55,7 +55,7 @@ void lower_product(Lowering& l, const Op& op) {
   if (!apart) return;
   // out = product + bias, where it is read.
   const TensorIndex bias = op.inputs[bias_at];
-  Value value = l.read(out, l.type(out));
+  LoopValue value = l.read(out, l.type(out));
   Lowering::join(value, l.read(bias, l.type(out)));
   value.functions += 1;
   Lowering::name(value, "add");
@@ -98,7 +98,7 @@ void lower_conv(Lowering& l, const Op& op) {
   const TensorIndex out = op.outputs.front();
   const TensorIndex bias = op.inputs[2];
   const TensorType& type = l.type(out);
-  Value value = l.read(out, type);
+  LoopValue value = l.read(out, type);
   Dims strides;
   for (int d = 0; d < type.shape.rank(); ++d) strides.push_back(d == 1 ? 1 : 0);
   Lowering::join(value, l.read(bias, Access::over(type.shape, type.strides, strides, l.offset(bias))));
@@ -120,7 +120,7 @@ void lower_attention(Lowering& l, const Op& op) {
       if (!masked) continue;
       const TensorIndex mask = op.inputs[3];
       const TensorType numbers = contiguous_tensor(l.type(op.inputs.front()).element, l.type(mask).shape);
-      Value value = l.read(mask, numbers);
+      LoopValue value = l.read(mask, numbers);
       value.functions += 3;
       Lowering::name(value, "where");
       const BufferIndex buffer = l.new_buffer(elements(numbers), numbers.element);

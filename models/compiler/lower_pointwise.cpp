@@ -42,8 +42,8 @@ FunctionCost cost_of(Lowering& l, const Op& op) {
   return cost;
 }
 
-Value operands(Lowering& l, const Op& op, const TensorType& loop) {
-  Value value;
+LoopValue operands(Lowering& l, const Op& op, const TensorType& loop) {
+  LoopValue value;
   for (const TensorIndex t : op.inputs)
     if (t != graph_none) Lowering::join(value, l.read(t, loop));
   return value;
@@ -61,7 +61,7 @@ void lower_in_place(Lowering& l, const Op& op) {
   const TensorIndex out = op.outputs.front();
   const FunctionCost cost = cost_of(l, op);
   const bool copies = op.kind->name == "copy_";
-  Value value;
+  LoopValue value;
   for (std::size_t i = copies ? 1 : 0; i < op.inputs.size(); ++i)
     if (op.inputs[i] != graph_none) Lowering::join(value, l.read(op.inputs[i], l.type(target)));
   value.lane_cycles += cost.lane_cycles;
@@ -89,9 +89,9 @@ void lower_scatter(Lowering& l, const Op& op) {
   const TensorIndex index = op.inputs[1];
   const TensorIndex source = op.inputs[2];
   const TensorType loop_type = contiguous_tensor(l.type(source).element, l.type(source).shape);
-  Value value = l.read(source, loop_type);
+  LoopValue value = l.read(source, loop_type);
   const std::int64_t count = elements(loop_type);
-  Value where = l.read(index, Access::irregular(count, l.next_irregular()));
+  LoopValue where = l.read(index, Access::irregular(count, l.next_irregular()));
   for (Touch& touch : where.reads) touch.bytes = l.bytes(index);
   Lowering::join(value, where);
   Lowering::name(value, op.kind->name);
@@ -132,20 +132,20 @@ void lower_gather(Lowering& l, const Op& op, TensorIndex table, std::initializer
   const TensorIndex out = op.outputs.front();
   const TensorType& type = l.type(out);
   const std::int64_t count = elements(type);
-  Value value;
+  LoopValue value;
   for (const TensorIndex t : indices) {
     if (t == graph_none) continue;
     // Each index is read for the whole row that it finds: by shape, the index's dimensions come first.
     Dims strides;
     for (int d = 0; d < type.shape.rank(); ++d)
       strides.push_back(d < l.type(t).shape.rank() && l.type(t).shape[d] != 1 ? l.type(t).strides[d] : 0);
-    Value index = l.read(t, Access::over(type.shape, type.strides, strides, l.offset(t)));
+    LoopValue index = l.read(t, Access::over(type.shape, type.strides, strides, l.offset(t)));
     Lowering::join(value, index);
   }
   // The table's value at a place that the index decides: computed there if it is not in memory.
   const std::int64_t row =
       element_count(l.type(table).shape) / std::max<std::int64_t>(l.type(table).shape[0], 1);
-  Value found = l.read(table, l.type(table));
+  LoopValue found = l.read(table, l.type(table));
   for (Touch& touch : found.reads) {
     const std::int64_t whole = touch.bytes.value();
     touch.access = touch.access.made_irregular(count, row);
@@ -194,12 +194,12 @@ void lower_cat(Lowering& l, const Op& op) {
     if (!l.is_made_by_loop(t)) ++copied;
   const bool few = op.inputs.size() <= static_cast<std::size_t>(l.options().realize.cat_inputs);
   if (few && ((copied > 0 && read_elementwise(l, out)) || copied == op.inputs.size())) {
-    Value value;
+    LoopValue value;
     std::int64_t part_number = 0;
     for (const TensorIndex t : op.inputs) {
       // Each place of the result looks at one operand; all are read once, in runs.
       TensorType part = contiguous_tensor(l.type(t).element, l.type(t).shape);
-      Value operand = l.read(t, part);
+      LoopValue operand = l.read(t, part);
       for (Touch& touch : operand.reads)
         touch.access = touch.access.made_irregular(elements(l.type(out)), part_number);
       ++part_number;
@@ -212,7 +212,7 @@ void lower_cat(Lowering& l, const Op& op) {
   }
   const BufferIndex buffer = l.new_buffer(elements(l.type(out)), l.type(out).element);
   for (const TensorIndex t : op.inputs) {
-    Value value = l.read(t, contiguous_tensor(l.type(t).element, l.type(t).shape));
+    LoopValue value = l.read(t, contiguous_tensor(l.type(t).element, l.type(t).shape));
     Lowering::name(value, "cat");
     const LoopIndex index = l.add_loop(LoopKind::Pointwise, std::move(value), elements(l.type(t)), 1, {});
     l.loops().buffers[buffer].producer = index;
@@ -226,7 +226,7 @@ void lower_cat(Lowering& l, const Op& op) {
 
 /// Constants: written nowhere, a number in the loops that read them.
 void lower_constant(Lowering& l, const Op& op) {
-  Value value;
+  LoopValue value;
   value.functions = 1;
   Lowering::name(value, op.kind->name);
   for (const TensorIndex out : op.outputs) l.define(out, value);
@@ -239,13 +239,13 @@ void lower_dropout(Lowering& l, const Op& op) {
   }
   const TensorIndex out = op.outputs.front();
   const FunctionCost cost = cost_of(l, op);
-  Value mask;
+  LoopValue mask;
   mask.functions = 4;
   mask.random = true;
   mask.lane_cycles = l.gpu().calibration ? l.gpu().calibration->copy.random : 0;
   Lowering::name(mask, "dropout");
   l.define(op.outputs[1], mask);
-  Value value = operands(l, op, l.type(out));
+  LoopValue value = operands(l, op, l.type(out));
   Lowering::join(value, l.read(op.outputs[1], l.type(out)));
   value.functions += cost.operations;
   Lowering::name(value, "dropout");
@@ -258,7 +258,7 @@ void lower_cast(Lowering& l, const Op& op) {
     l.alias(out, op.inputs.front());  // already of this dtype
     return;
   }
-  Value value = l.read(op.inputs.front(), l.type(out));
+  LoopValue value = l.read(op.inputs.front(), l.type(out));
   value.functions += 1;
   Lowering::name(value, "to");
   l.define(out, std::move(value));
@@ -277,8 +277,8 @@ void lower_one_hot(Lowering& l, const Op& op) {
   const TensorIndex out = op.outputs.front();
   Dims strides = l.type(op.inputs.front()).strides;
   strides.push_back(0);
-  Value value = l.read(op.inputs.front(), Access::over(l.type(out).shape, l.type(out).strides, strides,
-                                                       l.offset(op.inputs.front())));
+  LoopValue value = l.read(op.inputs.front(), Access::over(l.type(out).shape, l.type(out).strides, strides,
+                                                           l.offset(op.inputs.front())));
   value.functions += 3;
   Lowering::name(value, "one_hot");
   l.define(out, std::move(value));
@@ -295,7 +295,7 @@ void lower_pool(Lowering& l, const Op& op) {
     l.library(op, op.kind->eager(types.view(op), l.gpu()));
     return;
   }
-  Value value;
+  LoopValue value;
   value.reads.push_back({.buffer = l.realize(in),
                          .access = Access::irregular(elements(l.type(out)), l.next_irregular()),
                          .bytes = l.bytes(in)});
@@ -342,14 +342,14 @@ void lower_pointwise(Lowering& l, const Op& op) {
     // A reshape that the framework copies: the same places, read in the order of the input's shape.
     const TensorType& in = l.type(op.inputs.front());
     const bool contiguous = op.kind->name == "contiguous";
-    Value value = contiguous ? l.read(op.inputs.front(), l.type(out))
-                             : l.read(op.inputs.front(), contiguous_tensor(in.element, in.shape));
+    LoopValue value = contiguous ? l.read(op.inputs.front(), l.type(out))
+                                 : l.read(op.inputs.front(), contiguous_tensor(in.element, in.shape));
     Lowering::name(value, op.kind->name);
     l.define(out, std::move(value));
     return;
   }
   const FunctionCost cost = cost_of(l, op);
-  Value value = operands(l, op, l.type(out));
+  LoopValue value = operands(l, op, l.type(out));
   value.lane_cycles += cost.lane_cycles;
   value.functions += cost.operations;
   Lowering::name(value, op.kind->name);

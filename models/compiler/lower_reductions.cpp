@@ -54,7 +54,7 @@ std::array<bool, Dims::rank_max> last_dimension(const TensorType& type) {
 /// Which way most full-size reads of a reduction go: along the reduced values, or across them. Reads at
 /// places that data decide do not count; without any other the kernel is written as for the second case
 /// (torch/_inductor/ir.py, num_splits).
-bool goes_along(const Value& value, const RowLoop& rows) {
+bool goes_along(const LoopValue& value, const RowLoop& rows) {
   int along = 0;
   int across = 0;
   for (const Touch& touch : value.reads) {
@@ -70,7 +70,7 @@ struct Reduced {
   LoopIndex loop = loop_none;
   std::array<BufferIndex, 2> buffers{loop_none, loop_none};
 };
-Reduced reduce(Lowering& l, Value value, RowLoop rows, RowPass pass, int results,
+Reduced reduce(Lowering& l, LoopValue value, RowLoop rows, RowPass pass, int results,
                ElementType element = ElementType::Fp32) {
   Reduced reduced;
   const bool counted = std::any_of(value.reads.begin(), value.reads.end(), [&](const Touch& touch) {
@@ -95,7 +95,7 @@ Reduced reduce(Lowering& l, Value value, RowLoop rows, RowPass pass, int results
     l.loops().loops[cut].pass = pass;
     l.loops().loops[cut].inner = rows.inner;
     l.loops().loops[cut].part = SplitPart::First;
-    Value join;
+    LoopValue join;
     for (int i = 0; i < results; ++i)
       join.reads.push_back({.buffer = partial[static_cast<std::size_t>(i)],
                             .access = Access::straight(first.kept),
@@ -131,7 +131,7 @@ Reduced reduce(Lowering& l, Value value, RowLoop rows, RowPass pass, int results
 
 /// The result of a reduction as a loop over the rows' elements sees it. `type`: of the tensor whose rows
 /// were reduced; `out`: the loop's.
-void read_rows(Lowering& l, Value& value, BufferIndex buffer, const TensorType& out,
+void read_rows(Lowering& l, LoopValue& value, BufferIndex buffer, const TensorType& out,
                const std::array<bool, Dims::rank_max>& over) {
   // The kept dimensions are numbered in memory order of the reduced tensor.
   std::array<int, Dims::rank_max> dims{};
@@ -174,7 +174,7 @@ void lower_reduction(Lowering& l, const Op& op) {
   const TensorIndex in = op.inputs.front();
   const TensorIndex out = op.outputs.front();
   const RowLoop rows = row_loop(l, in, reduced_dims(l, op));
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, op.kind->name);
   value.functions += 2;
   if (rows.reduced < l.options().realize.unrolled) {
@@ -199,10 +199,10 @@ void lower_mean(Lowering& l, const Op& op) {
     lower_reduction(l, op);
     return;
   }
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, "mean");
   const Reduced reduced = reduce(l, std::move(value), rows, RowPass::Plain, 1, l.type(out).element);
-  Value mean;
+  LoopValue mean;
   mean.reads.push_back({.buffer = reduced.buffers[0],
                         .access = Access::straight(rows.kept),
                         .bytes = l.loops().buffers[reduced.buffers[0]].bytes()});
@@ -221,12 +221,12 @@ void lower_row_norm(Lowering& l, const Op& op) {
   // The row in fp32 is a value with two users: the reduction and the scaling.
   l.reuse(in);
   const RowLoop rows = row_loop(l, in, over);
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, op.kind->name);
   value.functions += 2;
   const Reduced reduced =
       reduce(l, std::move(value), rows, layer_norm ? RowPass::Welford : RowPass::Plain, layer_norm ? 2 : 1);
-  Value result = l.read(in, l.type(out));
+  LoopValue result = l.read(in, l.type(out));
   read_rows(l, result, reduced.buffers[0], l.type(out), over);
   if (layer_norm) read_rows(l, result, reduced.buffers[1], l.type(out), over);
   for (std::size_t i = 1; i < op.inputs.size(); ++i)
@@ -243,12 +243,12 @@ void lower_softmax(Lowering& l, const Op& op) {
   const std::int64_t dim = op.attributes.integer("dim");
   over[static_cast<std::size_t>(dim < 0 ? dim + l.type(in).shape.rank() : dim)] = true;
   const RowLoop rows = row_loop(l, in, over);
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, op.kind->name);
   Lowering::name(value, "prepare_softmax_online");
   value.functions += 3;
   const Reduced reduced = reduce(l, std::move(value), rows, RowPass::OnlineSoftmax, 2);
-  Value result = l.read(in, l.type(out));
+  LoopValue result = l.read(in, l.type(out));
   read_rows(l, result, reduced.buffers[0], l.type(out), over);
   read_rows(l, result, reduced.buffers[1], l.type(out), over);
   result.functions += 6;
@@ -262,7 +262,7 @@ void lower_batch_norm(Lowering& l, const Op& op) {
   const TensorIndex in = op.inputs.front();
   const TensorIndex out = op.outputs.front();
   const TensorType& type = l.type(out);
-  Value value = l.read(in, type);
+  LoopValue value = l.read(in, type);
   for (std::size_t i = 1; i < op.inputs.size(); ++i) {
     if (op.inputs[i] == graph_none) continue;
     Dims strides;
@@ -276,7 +276,7 @@ void lower_batch_norm(Lowering& l, const Op& op) {
     std::array<bool, Dims::rank_max> over{};
     for (int d = 0; d < type.shape.rank(); ++d) over[static_cast<std::size_t>(d)] = d != 1;
     const RowLoop rows = row_loop(l, in, over);
-    Value statistics = l.read(in, rows.access);
+    LoopValue statistics = l.read(in, rows.access);
     Lowering::name(statistics, op.kind->name);
     const Reduced reduced = reduce(l, std::move(statistics), rows, RowPass::Welford, 2);
     read_rows(l, value, reduced.buffers[0], type, over);
@@ -297,10 +297,10 @@ void lower_group_norm(Lowering& l, const Op& op) {
   rows.access =
       rows.inner ? Access::straight(elements(type)) : Access::irregular(elements(type), l.next_irregular());
   if (rows.inner && l.offset(in) != 0) rows.access = Access::irregular(elements(type), l.next_irregular());
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, op.kind->name);
   const Reduced reduced = reduce(l, std::move(value), rows, RowPass::Welford, 2);
-  Value result = l.read(in, type);
+  LoopValue result = l.read(in, type);
   for (const BufferIndex buffer : reduced.buffers)
     result.reads.push_back({.buffer = buffer,
                             .access = Access::straight(rows.kept),
@@ -323,7 +323,7 @@ void lower_adaptive_pool(Lowering& l, const Op& op) {
   std::array<bool, Dims::rank_max> over{};
   over[2] = over[3] = true;
   const RowLoop rows = row_loop(l, in, over);
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, "mean");
   const Reduced reduced = reduce(l, std::move(value), rows, RowPass::Plain, 1, l.type(out).element);
   l.place(out, reduced.buffers[0]);
@@ -344,11 +344,11 @@ void lower_scan(Lowering& l, const Op& op) {
     l.library(op, op.kind->eager(types.view(op), l.gpu()));
     return;
   }
-  Value value = l.read(in, rows.access);
+  LoopValue value = l.read(in, rows.access);
   Lowering::name(value, sorts ? "sort" : "cumsum");
   for (const TensorIndex t : op.outputs) {
     const BufferIndex buffer = l.new_buffer(elements(l.type(t)), l.type(t).element);
-    Value same = value;
+    LoopValue same = value;
     const LoopIndex index =
         l.add_loop(LoopKind::Reduction, std::move(same), rows.kept, rows.reduced, {buffer});
     l.loops().loops[index].inner = rows.inner;
@@ -358,7 +358,7 @@ void lower_scan(Lowering& l, const Op& op) {
 
 // --- Losses: log-softmax over the classes, one number per row picked by its label, their mean.
 
-void pick_and_average(Lowering& l, const Op& op, Value picked, std::int64_t rows) {
+void pick_and_average(Lowering& l, const Op& op, LoopValue picked, std::int64_t rows) {
   RowLoop all;
   all.reduced = rows;
   all.access = Access::straight(rows);
@@ -374,9 +374,9 @@ void lower_cross_entropy(Lowering& l, const Op& op) {
   const auto over = last_dimension(l.type(in));
   const RowLoop rows = row_loop(l, in, over);
   const bool has_softmax = op.kind->name == "cross_entropy";
-  Value picked;
+  LoopValue picked;
   if (has_softmax) {
-    Value value = l.read(in, rows.access);
+    LoopValue value = l.read(in, rows.access);
     Lowering::name(value, "log_softmax");
     Lowering::name(value, "prepare_softmax_online");
     const Reduced reduced = reduce(l, std::move(value), rows, RowPass::OnlineSoftmax, 2);

@@ -13,7 +13,7 @@
 namespace gpusim {
 
 /// A value that is computed where it is needed: an expression over buffers, for each place of a loop.
-struct Value {
+struct LoopValue {
   std::vector<Touch> reads;  ///< Each way of reading a buffer once.
   double lane_cycles = 0;
   std::int32_t functions = 0;
@@ -37,16 +37,16 @@ class Lowering {
   OpIndex current() const { return op_; }
 
   /// What a loop over a dense tensor of this type reads of `t`, broadcast to its shape.
-  Value read(TensorIndex t, const TensorType& loop);
+  LoopValue read(TensorIndex t, const TensorType& loop);
   /// The same for a loop whose place maps to the tensor's storage by `access`.
-  Value read(TensorIndex t, const Access& access);
-  static void join(Value& into, const Value& other);
+  LoopValue read(TensorIndex t, const Access& access);
+  static void join(LoopValue& into, const LoopValue& other);
   /// Adds the framework's names of an op of this kind, as torch has them below its own functions ("_to_copy"
   /// for to()), to those of `value`.
-  static void name(Value& value, std::string_view kind);
+  static void name(LoopValue& value, std::string_view kind);
 
   /// `t` becomes what `value` computes, a loop over its own storage.
-  void define(TensorIndex t, Value value);
+  void define(TensorIndex t, LoopValue value);
   /// `t` is another look at the storage of `of`.
   void alias(TensorIndex t, TensorIndex of);
 
@@ -56,7 +56,7 @@ class Lowering {
   void reuse(TensorIndex t);
   BufferIndex new_buffer(std::int64_t elements, ElementType element);
   /// A loop that fills `buffer` from one end to the other with `value`.
-  LoopIndex add_loop(LoopKind kind, Value value, std::int64_t numel, std::int64_t rnumel,
+  LoopIndex add_loop(LoopKind kind, LoopValue value, std::int64_t numel, std::int64_t rnumel,
                      std::initializer_list<BufferIndex> buffers);
   /// `t` is in `buffer`, which holds its whole storage.
   void place(TensorIndex t, BufferIndex buffer);
@@ -81,14 +81,14 @@ class Lowering {
     std::int64_t elements = 0;
     ElementType element = ElementType::Fp32;
     BufferIndex buffer = loop_none;  ///< None: still an expression.
-    Value value;
+    LoopValue value;
     OpIndex op = graph_none;
   };
   std::uint32_t box_of(TensorIndex t);
   BufferIndex realize_box(std::uint32_t box);
   void lower(const Op& op);
   void after(TensorIndex t);
-  std::int32_t buffers_read(const Value& value) const;
+  std::int32_t buffers_read(const LoopValue& value) const;
   bool wants_memory(const Op& op) const;
 
   const OpGraph& graph_;
