@@ -48,7 +48,7 @@ struct CompiledStep {
   std::int64_t kernels = 0;           ///< Calls of generated code in a step.
   std::int64_t distinct_kernels = 0;  ///< That are compiled.
   std::int64_t products = 0;          ///< Distinct matrix products.
-  double compile_seconds = 0;  ///< Of the first call.
+  Picoseconds compile_time{0};  ///< Of the first call, beyond a step.
 };
 
 /// Plans a step of `graph`. Throws CompileError for what the backend refuses.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -22,6 +23,7 @@ struct Node {
   std::int64_t numel = 0;  ///< Of its reductions, if it has any: the kept places.
   std::int64_t rnumel = 1;
   bool scatter = false;
+  bool templated = false;  ///< A compiled product.
   std::vector<Touch> reads;
   std::vector<Touch> writes;
   std::int64_t min_order() const { return loops.front(); }
@@ -49,6 +51,7 @@ class Scheduler {
                         .numel = loop.numel,
                         .rnumel = loop.rnumel,
                         .scatter = loop.scatter,
+                        .templated = loop.templated,
                         .reads = loop.reads,
                         .writes = loop.writes});
     }
@@ -103,7 +106,14 @@ class Scheduler {
   FusionRefusal why_not(std::uint32_t ia, std::uint32_t ib) const {
     const Node& a = nodes_[ia];
     const Node& b = nodes_[ib];
-    if (a.is_library() || b.is_library()) return FusionRefusal::Library;
+    if (b.is_library() || (a.is_library() && !a.templated)) return FusionRefusal::Library;
+    if (a.templated) {
+      // An epilogue: elementwise over the product's own result.
+      if (b.is_reduction() || b.numel != a.numel || b.scatter) return FusionRefusal::Shape;
+      if (!needs_directly(ia, ib)) return FusionRefusal::NothingShared;
+      if (const FusionRefusal refusal = reads_match(a, b); refusal != FusionRefusal::None) return refusal;
+      return has_way_around(ia, ib) || has_way_around(ib, ia) ? FusionRefusal::Between : FusionRefusal::None;
+    }
     if (static_cast<std::int64_t>(a.loops.size() + b.loops.size()) > rules_.ops_max)
       return FusionRefusal::Size;
     const bool vertical = needs_directly(ia, ib);
@@ -259,7 +269,8 @@ class Scheduler {
     std::vector<std::vector<std::uint32_t>> users(loops_.buffers.size());
     std::vector<std::uint32_t> order;
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
-      if (owner_[node] == node && !nodes_[node].is_library()) order.push_back(node);
+      if (owner_[node] == node && (!nodes_[node].is_library() || nodes_[node].templated))
+        order.push_back(node);
     std::vector<BufferIndex> buffers;  // in the order in which they are met
     const auto use = [&](BufferIndex buffer, std::uint32_t node) {
       if (users[buffer].empty()) buffers.push_back(buffer);
@@ -320,6 +331,8 @@ class Scheduler {
       kept.numel = gone.numel;
       kept.rnumel = gone.rnumel;
     }
+    if (gone.templated && !kept.templated) kept.kind = gone.kind;
+    kept.templated = kept.templated || gone.templated;
     kept.scatter = kept.scatter || gone.scatter;
     for (const Touch& touch : gone.reads) add_touch(kept.reads, touch);
     for (const Touch& touch : gone.writes) add_touch(kept.writes, touch);
@@ -378,6 +391,22 @@ FusionPlan unfused(const LoopGraph& loops) {
   FusionPlan plan;
   for (LoopIndex i = 0; i < loops.loops.size(); ++i) plan.groups.push_back({{i}});
   return plan;
+}
+
+FusionPlan grouped(const LoopGraph& loops, const std::vector<std::int32_t>& group_of) {
+  FusionPlan asked;
+  std::unordered_map<std::int64_t, std::size_t> place;
+  for (LoopIndex i = 0; i < loops.loops.size(); ++i) {
+    const OpIndex op = loops.loops[i].op;
+    const std::int64_t key = group_of[op] >= 0 ? group_of[op] : -1 - static_cast<std::int64_t>(op);
+    const auto [known, is_new] = place.emplace(key, asked.groups.size());
+    if (is_new) asked.groups.emplace_back();
+    asked.groups[known->second].loops.push_back(i);
+  }
+  const FusionRules rules;
+  Scheduler scheduler(loops, rules);
+  scheduler.take(asked);
+  return scheduler.plan();
 }
 
 std::vector<RefusedPair> refused_pairs(const LoopGraph& loops, const FusionPlan& plan,

@@ -47,6 +47,10 @@ FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules);
 /// Every loop by itself.
 FusionPlan unfused(const LoopGraph& loops);
 
+/// Loops by the group of their op, those of ops in no group by their op: what a user asked for. `group_of`: by
+/// op of the graph; negative: none.
+FusionPlan grouped(const LoopGraph& loops, const std::vector<std::int32_t>& group_of);
+
 /// A pair of kernels of a plan, one of which reads what the other makes, and why they are two.
 struct RefusedPair {
   std::size_t producer = 0;  ///< Place in FusionPlan::groups.

@@ -20,7 +20,7 @@ struct KernelTouch {
   Bytes bytes{0};
 };
 
-enum class KernelClass : std::uint8_t { Generated, Product, Attention, Library };
+enum class KernelClass : std::uint8_t { Generated, Template, Product, Attention, Library };
 
 /// One call of compiled code: a generated kernel, or a library's (which may launch several).
 struct CompiledKernel {
@@ -30,6 +30,7 @@ struct CompiledKernel {
   std::vector<OpIndex> ops;  ///< All whose work is in it; ascending.
   std::vector<KernelWork> work;
   Bytes workspace{0};
+  double slower = 1;                ///< Its duration against what models/cost says of `work`.
   std::vector<KernelTouch> reads;   ///< From outside of the kernel, each buffer once.
   std::vector<KernelTouch> writes;  ///< Needed outside of it.
   Bytes read() const;

@@ -71,6 +71,7 @@ struct Loop {
   bool random = false;
   std::vector<EagerCall> calls;  ///< Library: what it launches.
   bool product = false;          ///< A matrix product or convolution: may take an epilogue.
+  bool templated = false;        ///< A product that is compiled: takes elementwise consumers in.
 };
 
 struct LoopGraph {

@@ -134,6 +134,13 @@ LoopGraph Lowering::run() {
 }
 
 void Lowering::lower(const Op& op) {
+  const std::string_view kind = op.kind->name;
+  if (options_.library_norms && (kind == "layer_norm" || kind == "rms_norm" || kind == "softmax" ||
+                                 kind == "log_softmax" || kind == "group_norm")) {
+    const OpTypes types(graph_, op);
+    library(op, op.kind->eager(types.view(op), gpu_));
+    return;
+  }
   if (const LowerFunction function = lower_function(*op.kind)) {
     function(*this, op);
     return;
@@ -391,7 +398,7 @@ void Lowering::after(TensorIndex t) {
   const auto trivial = [&](const Touch& touch) { return touch.access.touched() <= 1; };
   const bool several = std::count_if(box.value.reads.begin(), box.value.reads.end(),
                                      [&](const Touch& touch) { return !trivial(touch); }) > 1;
-  bool wanted = false;
+  bool wanted = options_.realize_all;
   if (users > 1) {
     wanted = (memory_user_[t] != 0 && several) || outside_[t] != 0 || reads > rules.reads ||
              box.value.functions > rules.functions;

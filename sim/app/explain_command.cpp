@@ -19,7 +19,7 @@ std::string explain(const Scenario& scenario, const std::string& format) {
     explained.variant = variant.name;
     explained.options = *variant.compile;
     explained.step = compile_variant(*network, variant);
-    explained.compile_seconds = explained.step.compile_seconds;
+    explained.compile_seconds = seconds(explained.step.compile_time);
   }
   if (variants.empty()) {
     Diagnostic problem;

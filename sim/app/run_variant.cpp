@@ -197,7 +197,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       result.model_flops = compiled.model_flops;
       result.graph_breaks = static_cast<int>(step.captured.graph_breaks);
       result.peak_memory = step.memory.peak;
-      result.compile_time = Picoseconds(std::llround(step.compile_seconds * 1e12));
+      result.compile_time = step.compile_time;
     } else {
       EagerProgram eager = network_program(*network, variant);
       built = std::move(eager.built);

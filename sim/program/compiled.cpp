@@ -89,6 +89,7 @@ class CompiledBuilder {
     const CompiledHostOps& names = options_.backend.host;
     switch (kernel.what) {
       case KernelClass::Generated:
+      case KernelClass::Template:
         return names.kernel;
       case KernelClass::Product:
       case KernelClass::Library:

@@ -246,6 +246,33 @@ void write_run(JsonText& json, const VariantResult& result) {
     json.raw("null");
   }
   write_strings(json, "cuda_graphs_cut_by", result.cuda_graphs_cut_by);
+  if (!result.gains.empty()) {
+    json.key("gains");
+    json.open('[');
+    for (const GainPart& part : result.gains) {
+      json.open('{');
+      json.member("name", part.name);
+      json.member("step_time_us", part.step_time);
+      json.close('}');
+    }
+    json.close(']');
+  }
+  if (!result.shapes.empty()) {
+    json.key("shapes");
+    json.open('[');
+    for (const ShapeResult& shape : result.shapes) {
+      json.open('{');
+      json.member("batch", shape.batch);
+      json.member("sequence", shape.sequence);
+      json.member("outcome", shape.outcome);
+      json.member("padded_to", shape.padded_to > 0 ? Value(shape.padded_to) : Value());
+      json.member("step_time_us", shape.step_time);
+      json.member("compile_time_us", shape.compile_time);
+      json.close('}');
+    }
+    json.close(']');
+  }
+  if (!result.remedies.empty()) write_strings(json, "remedies", result.remedies);
   json.key("trace");
   if (const auto& trace = result.trace) {
     json.open('{');

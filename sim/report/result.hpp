@@ -44,6 +44,22 @@ struct WhatIf {
   double gpu_utilization = 0;
 };
 
+/// What a compiler did for a step, one thing after the other: the step time once this and all before it is on.
+struct GainPart {
+  std::string name;  ///< "no dispatch per op", "graph passes", "fusion", "CUDA graphs", "precision".
+  Picoseconds step_time{0};
+};
+
+/// A step of a sequence of shapes.
+struct ShapeResult {
+  std::int64_t batch = 1;
+  std::int64_t sequence = 1;
+  std::string outcome;        ///< "compiles", "compiles dynamic", "hits", "eager"; with its CUDA graph's.
+  std::int64_t padded_to = 0;  ///< Batch that it runs as; 0: its own.
+  Picoseconds step_time{0};    ///< Without compiling.
+  Picoseconds compile_time{0};
+};
+
 struct VariantResult {
   std::string variant = "default";
   engine::Program program;
@@ -66,6 +82,9 @@ struct VariantResult {
   int graph_breaks = 0;
   std::vector<std::string> cuda_graphs_cut_by;  ///< What could not be captured, in words.
   Picoseconds compile_time{0};
+  std::vector<GainPart> gains;        ///< Of a compiled network, from eager on; empty: not worked out.
+  std::vector<ShapeResult> shapes;    ///< In order; empty: all steps have the workload's sizes.
+  std::vector<std::string> remedies;  ///< For each kind of graph break: what to write instead.
 
   std::optional<TraceComparison> trace;
   std::optional<WhatIf> one_cuda_graph;  ///< The same GPU ops as one CUDA graph per step.

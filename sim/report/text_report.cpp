@@ -118,6 +118,12 @@ std::vector<Row> rows(const std::vector<Column>& all) {
   out.push_back({"compile time", [largest](const Column& c) {
                    return c.m.compile_time.count() ? time_text(c.m.compile_time, largest) : "";
                  }});
+  out.push_back({"  paid for after", [base = first.m.step_time](const Column& c) {
+                   if (c.m.compile_time.count() == 0) return std::string();
+                   const Picoseconds saved = base - c.m.step_time;
+                   return saved.count() > 0 ? scaled_text(ratio(c.m.compile_time, saved), "steps")
+                                            : std::string("never");
+                 }});
   out.push_back({"as one CUDA graph", [largest](const Column& c) {
                    return c.result->one_cuda_graph
                               ? time_text(c.result->one_cuda_graph->step_time, largest) +
@@ -210,6 +216,42 @@ void write_kernel_line(std::string& out, const KernelLine& cells, bool roofs) {
                      left(cells.group, 6) + (roofs ? right(cells.roof, roof_column_width) : "");
   trim(line);
   out += line + "\n";
+}
+
+/// Where a compiled step's gain comes from, each part on top of those above.
+void write_gains(std::string& out, const Column& column, bool several) {
+  const std::vector<GainPart>& gains = column.result->gains;
+  if (gains.size() < 2) return;
+  out += several ? fmt::format("gain of {}\n", printable(column.m.variant)) : std::string("gain\n");
+  Picoseconds largest{0};
+  for (const GainPart& part : gains) largest = std::max(largest, part.step_time);
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    const std::string change =
+        i == 0 ? std::string()
+               : fmt::format("{:.2f}x", ratio(gains[i - 1].step_time, gains[i].step_time));
+    out += fmt::format("  {:<28}{}{}\n", i == 0 ? gains[i].name : "+ " + gains[i].name,
+                       right(time_text(gains[i].step_time, largest), 16), right(change, 10));
+  }
+  out += "\n";
+}
+
+/// Steps of other shapes: what compiled again, and what each cost.
+void write_shapes(std::string& out, const Column& column, bool several) {
+  const std::vector<ShapeResult>& shapes = column.result->shapes;
+  if (shapes.empty()) return;
+  constexpr std::size_t shown_max = 40;
+  out += several ? fmt::format("shapes of {}\n", printable(column.m.variant)) : std::string("shapes\n");
+  out += "  step    batch  sequence   runs as        step time     compiling  outcome\n";
+  for (std::size_t i = 0; i < std::min(shapes.size(), shown_max); ++i) {
+    const ShapeResult& shape = shapes[i];
+    out += fmt::format("  {:>4} {:>8} {:>9} {:>9} {} {}  {}\n", i + 1, shape.batch, shape.sequence,
+                       shape.padded_to > 0 ? fmt::format("{}", shape.padded_to) : std::string("-"),
+                       right(time_text(shape.step_time), 16),
+                       right(shape.compile_time.count() > 0 ? time_text(shape.compile_time) : "-", 13),
+                       shape.outcome);
+  }
+  if (shapes.size() > shown_max) out += fmt::format("  {} more\n", shapes.size() - shown_max);
+  out += "\n";
 }
 
 void write_kernels(std::string& out, const Column& column, bool name_variant) {
@@ -400,6 +442,8 @@ std::string to_text(const ScenarioReport& report) {
   write_kernels(out, all.front(), several);
   for (std::size_t i = 1; i < all.size(); ++i)
     if (!same_kernels(all[i].ranking, all.front().ranking)) write_kernels(out, all[i], true);
+  for (const Column& column : all) write_gains(out, column, several);
+  for (const Column& column : all) write_shapes(out, column, several);
   for (const Column& column : all) write_trace(out, column, several);
   for (const Column& column : all)
     if (column.result->critical_path)
@@ -424,6 +468,7 @@ std::string to_text(const ScenarioReport& report) {
                                                  : "a CUDA graph would be cut by ") +
                    cut,
                column.m.variant);
+    for (const std::string& remedy : column.result->remedies) add_note(remedy, column.m.variant);
     for (const std::string& note : column.result->notes) add_note(note, column.m.variant);
   }
   if (!notes.empty()) {
