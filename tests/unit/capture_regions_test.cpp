@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where regions end. The small programs were run through PyTorch 2.11 on an H200 with a backend that writes
-// down its graphs (shared/measured/h200/capture.json).
+// down its graphs (validation/h200/graph_breaks.json).
 #include "models/compiler/capture_regions.hpp"
 
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.hpp"
-#include "tests/support/message_of.hpp"
 #include "tests/support/networks.hpp"
 
 namespace gpusim {
