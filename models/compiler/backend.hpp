@@ -68,14 +68,14 @@ struct SimplifyRules {
   friend bool operator==(const SimplifyRules&, const SimplifyRules&) = default;
 };
 
-/// What compiling itself costs, in seconds: `base + per_op x ops + per_kernel x kernels + per_product x
-/// products`, of distinct ones where `per` says so.
+/// What compiling itself costs, in seconds (compile_time.hpp has the formula).
 struct CompileCost {
-  double base = 0;
+  double process = 0;      ///< Once per process: imports, starting workers.
+  double base = 0;         ///< Per region that is compiled.
   double per_op = 0;       ///< Per op of the captured graph.
   double per_kernel = 0;   ///< Per distinct generated kernel.
   double per_product = 0;  ///< Per distinct matrix product that candidates are timed for.
-  double warm_share = 1;   ///< Share of it that is left when the cache on disk has all.
+  double warm_share = 1;   ///< Share of all but `process` that is left when the cache on disk has all.
   friend bool operator==(const CompileCost&, const CompileCost&) = default;
 };
 

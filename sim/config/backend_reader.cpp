@@ -44,6 +44,7 @@ void read_seconds(Fields& fields, const char* key, double& into) {
 
 void read_compile_cost(const Node& node, CompileCost& into) {
   Fields fields(node);
+  read_seconds(fields, "process", into.process);
   read_seconds(fields, "base", into.base);
   read_seconds(fields, "per_op", into.per_op);
   read_seconds(fields, "per_kernel", into.per_kernel);
