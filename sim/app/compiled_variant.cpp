@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/app/compiled_variant.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
+#include "models/compiler/buckets.hpp"
+#include "models/compiler/recompile.hpp"
 #include "sim/config/error.hpp"
+#include "sim/program/eager.hpp"
+#include "sim/report/metrics.hpp"
 
 namespace gpusim {
 namespace {
@@ -20,6 +29,38 @@ auto located(const NetworkWorkload& workload, const Variant& variant, const Body
     throw ConfigError(
         Diagnostic{.where = workload.where, .path = "workload.network", .what = error.what(), .hint = {}});
   }
+}
+
+std::int64_t gpu_ops(const engine::Program& program) {
+  std::int64_t ops = 0;
+  for (const engine::HostThread& thread : program.threads)
+    for (const engine::Instruction& i : thread.instructions) {
+      if (i.call == engine::Call::Launch) ++ops;
+      if (i.call == engine::Call::LaunchGraph)
+        ops += static_cast<std::int64_t>(program.graphs[i.object].nodes.size());
+    }
+  return ops;
+}
+
+/// What `options` does with a part of it switched off.
+CompileOptions bare(const CompileOptions& options) {
+  CompileOptions none = options;
+  FusionRules& fusion = none.mode.fusion;
+  fusion.pointwise = fusion.into_reduction = fusion.after_reduction = fusion.reductions_together =
+      fusion.siblings = false;
+  none.groups.reset();
+  none.mode.simplify = {
+      .dead_code = false, .inference_dropout = false, .constants = false, .common_subexpressions = false};
+  none.mode.products.templates = false;
+  none.mode.cuda_graphs = CudaGraphPolicy::None;
+  none.buckets.reset();
+  none.precision.reset();
+  none.overrides.clear();
+  return none;
+}
+
+CompileOptions& of(Variant& variant) {
+  return *variant.compile;
 }
 
 }  // namespace
@@ -39,6 +80,179 @@ CompiledProgram compiled_program(const NetworkWorkload& workload, const Variant&
   return located(workload, variant, [&] {
     return build_compiled(step, *variant.compile, *variant.hardware, *variant.host, HostOpMode::NoGrad);
   });
+}
+
+engine::SteadyOptions steady_options(const engine::Program& program) {
+  constexpr std::int64_t events_max = 4'000'000;
+  std::int64_t events = 1 + gpu_ops(program);
+  for (const engine::HostThread& thread : program.threads)
+    events += static_cast<std::int64_t>(thread.instructions.size());
+  engine::SteadyOptions options;
+  options.steps_max = std::clamp<std::int64_t>(events_max / events, 16, options.steps_max);
+  return options;
+}
+
+Picoseconds step_time(const BuiltProgram& built, std::optional<std::int64_t> steps) {
+  report::VariantResult result;
+  result.steps_per_program = built.steps_per_program;
+  if (!steps && built.repeats)
+    result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
+  if (result.steady.period.steps == 0)
+    result.isolated = engine::run(built.program, built.machine, steps.value_or(1));
+  result.program = built.program;
+  return report::metrics(result).step_time;
+}
+
+SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant) {
+  SizedWorkload result{.workload = workload};
+  if (!variant.compile) return result;
+  NetworkSizes sizes = workload.sizes;
+  sizes.compiled = variant.compile->backend.capture != CaptureKind::None;
+  const std::optional<ElementType> precision = variant.compile->precision;
+  if (precision &&
+      (*precision == ElementType::Bf16 || *precision == ElementType::Fp16 || *precision == ElementType::Fp32))
+    sizes.dtype = *precision;
+  if (variant.compile->buckets) {
+    const auto padded = padded_batch(*variant.compile->buckets, sizes.batch);
+    result.recorded = padded.has_value();
+    if (padded && *padded != sizes.batch) {
+      result.padded_to = *padded;
+      sizes.batch = *padded;
+    }
+  }
+  if (sizes == workload.sizes) return result;
+  result.workload.sizes = sizes;
+  result.workload.graph = located(workload, variant, [&] {
+    try {
+      return std::make_shared<const OpGraph>(build_graph(*workload.network, sizes));
+    } catch (const GraphError& error) {
+      throw std::invalid_argument(fmt::format("line {}: {}", error.place().line, error.what()));
+    }
+  });
+  return result;
+}
+
+std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const Variant& variant) {
+  if (!variant.compile || variant.compile->backend.capture == CaptureKind::None) return {};
+  const CompileOptions& full = *variant.compile;
+  std::vector<report::GainPart> parts;
+  const auto add = [&](const char* name, Picoseconds time) {
+    // What changes nothing is not shown.
+    if (!parts.empty() && parts.back().step_time == time) return;
+    parts.push_back({name, time});
+  };
+  add("eager", step_time(located(workload, variant,
+                                 [&] {
+                                   return build_eager(*workload.graph, *variant.hardware, *variant.host,
+                                                      HostOpMode::NoGrad);
+                                 })
+                             .built,
+                         variant.steps));
+  Variant partial = variant;
+  of(partial) = bare(full);
+  const auto measure = [&](const char* name) {
+    const SizedWorkload run = sized(workload, partial);
+    const CompiledStep step = compile_variant(run.workload, partial);
+    add(name, step_time(compiled_program(run.workload, partial, step).built, variant.steps));
+  };
+  measure(full.backend.python ? "calls without a dispatch each" : "calls without Python");
+  of(partial).mode.simplify = full.mode.simplify;
+  measure("graph passes");
+  of(partial).mode.fusion = full.mode.fusion;
+  of(partial).groups = full.groups;
+  of(partial).mode.products = full.mode.products;
+  measure("fusion");
+  of(partial).precision = full.precision;
+  measure("precision");
+  of(partial).overrides = full.overrides;
+  measure("better kernels");
+  of(partial).mode.cuda_graphs = full.mode.cuda_graphs;
+  of(partial).buckets = full.buckets;
+  measure("CUDA graphs");
+  return parts;
+}
+
+std::vector<report::ShapeResult> shape_steps(const NetworkWorkload& workload, const Variant& variant) {
+  std::vector<report::ShapeResult> results;
+  if (variant.shapes.empty()) return results;
+  const bool compiled = variant.compile && variant.compile->backend.capture != CaptureKind::None;
+  std::vector<ShapeCall> calls;
+  for (const ShapeStep& shape : variant.shapes) calls.push_back({.sizes = {shape.batch, shape.sequence}});
+  RecompileRules rules;
+  std::vector<CallRecord> records(calls.size());
+  if (compiled) {
+    rules.dynamic = variant.compile->backend.dynamic_shapes ? variant.compile->dynamic : DynamicShapes::Never;
+    rules.limit = variant.compile->recompile_limit;
+    if (variant.compile->mode.cuda_graphs == CudaGraphPolicy::Trees) rules.cuda_graphs.emplace();
+    records = simulate_calls(calls, rules);
+  }
+  struct Known {
+    Picoseconds compiled{0};
+    Picoseconds eager{0};
+    Picoseconds compile{0};
+    std::int64_t padded_to = 0;
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, Known> known;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const ShapeStep& shape = variant.shapes[i];
+    const auto [at, is_new] = known.try_emplace({shape.batch, shape.sequence});
+    Known& sizes = at->second;
+    if (is_new) {
+      NetworkWorkload here = workload;
+      here.sizes.batch = shape.batch;
+      here.sizes.sequence = shape.sequence;
+      here.where = shape.where;
+      here.graph = located(here, variant, [&] {
+        try {
+          return std::make_shared<const OpGraph>(build_graph(*here.network, here.sizes));
+        } catch (const GraphError& error) {
+          throw std::invalid_argument(error.what());
+        }
+      });
+      sizes.eager = step_time(
+          located(
+              here, variant,
+              [&] { return build_eager(*here.graph, *variant.hardware, *variant.host, HostOpMode::NoGrad); })
+              .built,
+          variant.steps);
+      sizes.compiled = sizes.eager;
+      if (compiled) {
+        Variant run = variant;
+        const SizedWorkload fitted = sized(here, run);
+        if (!fitted.recorded) of(run).mode.cuda_graphs = CudaGraphPolicy::None;
+        sizes.padded_to = fitted.padded_to;
+        const CompiledStep step = compile_variant(fitted.workload, run);
+        sizes.compiled = step_time(compiled_program(fitted.workload, run, step).built, variant.steps);
+        sizes.compile = step.compile_time;
+      }
+    }
+    report::ShapeResult result{.batch = shape.batch,
+                               .sequence = shape.sequence,
+                               .outcome = "eager",
+                               .padded_to = sizes.padded_to,
+                               .step_time = sizes.compiled};
+    if (compiled) {
+      const CallRecord& record = records[i];
+      switch (record.outcome) {
+        case CallOutcome::Compiles:
+          result.outcome = record.dynamic ? "compiles, dynamic" : "compiles";
+          result.compile_time = sizes.compile;
+          break;
+        case CallOutcome::Hits:
+          result.outcome = record.dynamic ? "hits, dynamic" : "hits";
+          break;
+        case CallOutcome::Eager:
+          result.outcome = "eager: recompile limit";
+          result.step_time = sizes.eager;
+          break;
+      }
+      if (record.graph == GraphOutcome::WarmUp) result.outcome += ", warms up";
+      if (record.graph == GraphOutcome::Record) result.outcome += ", records";
+      if (record.graph == GraphOutcome::Replay) result.outcome += ", replays";
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 }  // namespace gpusim

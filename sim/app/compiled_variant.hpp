@@ -2,8 +2,14 @@
 // A variant whose network a compiler goes over.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "models/compiler/compile.hpp"
+#include "sim/engine/engine.hpp"
 #include "sim/program/compiled.hpp"
+#include "sim/report/result.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace gpusim {
@@ -18,5 +24,28 @@ CompiledStep compile_variant(const NetworkWorkload& workload, const Variant& var
 /// The step as a program. Throws as above.
 CompiledProgram compiled_program(const NetworkWorkload& workload, const Variant& variant,
                                  const CompiledStep& step);
+
+/// The workload as it is run: traced by the compiler, in the precision asked for where that is a format that
+/// tensors are stored in, and with the batch that its CUDA graph was recorded for. `not_recorded` says why
+/// there is none where buckets were asked for.
+struct SizedWorkload {
+  NetworkWorkload workload;
+  std::int64_t padded_to = 0;  ///< 0: not padded.
+  bool recorded = true;
+};
+SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant);
+
+/// The step without this and with what the compiler does switched on one after the other, in the order of
+/// report::GainPart. Empty for what does not compile.
+std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const Variant& variant);
+
+/// The steps of `variant.shapes`, one after the other, against one cache of compiled code.
+std::vector<report::ShapeResult> shape_steps(const NetworkWorkload& workload, const Variant& variant);
+
+/// The time of one step of `built`: its steady step, or the mean of as many as `steps` says.
+Picoseconds step_time(const BuiltProgram& built, std::optional<std::int64_t> steps);
+
+/// Looking for a steady step must not take much longer for programs with many ops than for small ones.
+engine::SteadyOptions steady_options(const engine::Program& program);
 
 }  // namespace gpusim

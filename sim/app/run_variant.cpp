@@ -57,17 +57,6 @@ bool is_on_one_device(const engine::Program& program) {
   });
 }
 
-/// Looking for a steady step must not take much longer for programs with many ops than for small ones.
-engine::SteadyOptions steady_options(const engine::Program& program) {
-  constexpr std::int64_t events_max = 4'000'000;
-  std::int64_t events = 1 + gpu_ops(program);
-  for (const engine::HostThread& thread : program.threads)
-    events += static_cast<std::int64_t>(thread.instructions.size());
-  engine::SteadyOptions options;
-  options.steps_max = std::clamp<std::int64_t>(events_max / events, 16, options.steps_max);
-  return options;
-}
-
 /// The dtype whose peak counts: the workload's, else that of all its kernels if they have but one.
 std::string dtype_of(const Workload& workload) {
   if (!workload.dtype.empty()) return workload.dtype;
@@ -191,13 +180,34 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     built.work_is_dispatch = true;
   } else if (const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source)) {
     if (is_compiled(variant)) {
-      const CompiledStep step = compile_variant(*network, variant);
-      CompiledProgram compiled = compiled_program(*network, variant, step);
+      Variant run = variant;
+      const SizedWorkload fitted = sized(*network, variant);
+      if (!fitted.recorded) {
+        run.compile->mode.cuda_graphs = CudaGraphPolicy::None;
+        result.notes.push_back(
+            fmt::format("a batch of {} is above the largest for which a CUDA graph is recorded: kernels are "
+                        "launched one by one",
+                        network->sizes.batch));
+      }
+      if (fitted.padded_to > 0)
+        result.notes.push_back(
+            fmt::format("a batch of {} runs as one of {}, for which a CUDA graph is recorded",
+                        network->sizes.batch, fitted.padded_to));
+      const CompiledStep step = compile_variant(fitted.workload, run);
+      CompiledProgram compiled = compiled_program(fitted.workload, run, step);
       built = std::move(compiled.built);
       result.model_flops = compiled.model_flops;
       result.graph_breaks = static_cast<int>(step.captured.graph_breaks);
       result.peak_memory = step.memory.peak;
       result.compile_time = step.compile_time;
+      for (const RegionPlan& region : step.regions)
+        if (!region.not_captured.empty()) result.cuda_graphs_cut_by.push_back(region.not_captured);
+      for (const BreakReport& cut : step.captured.breaks) {
+        const std::string remedy = fmt::format("graph break ({}): {}", name(cut.cause), cut.remedy);
+        if (std::find(result.remedies.begin(), result.remedies.end(), remedy) == result.remedies.end())
+          result.remedies.push_back(remedy);
+      }
+      if (options.one_cuda_graph) result.gains = gain_parts(*network, variant);
     } else {
       EagerProgram eager = network_program(*network, variant);
       built = std::move(eager.built);
@@ -205,6 +215,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       result.peak_memory = eager.memory.peak;
     }
     result.tokens = tokens_of(*network);
+    result.shapes = shape_steps(*network, variant);
   } else {
     built = build_program(variant);
   }

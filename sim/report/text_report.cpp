@@ -227,8 +227,7 @@ void write_gains(std::string& out, const Column& column, bool several) {
   for (const GainPart& part : gains) largest = std::max(largest, part.step_time);
   for (std::size_t i = 0; i < gains.size(); ++i) {
     const std::string change =
-        i == 0 ? std::string()
-               : fmt::format("{:.2f}x", ratio(gains[i - 1].step_time, gains[i].step_time));
+        i == 0 ? std::string() : fmt::format("{:.2f}x", ratio(gains[i - 1].step_time, gains[i].step_time));
     out += fmt::format("  {:<28}{}{}\n", i == 0 ? gains[i].name : "+ " + gains[i].name,
                        right(time_text(gains[i].step_time, largest), 16), right(change, 10));
   }
