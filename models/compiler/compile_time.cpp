@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/compiler/compile_time.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
@@ -44,6 +45,20 @@ Picoseconds compile_time(const CompileCost& cost, const CompileCounts& counts, b
 double break_even_steps(Picoseconds compile, Picoseconds eager_step, Picoseconds compiled_step) {
   if (compiled_step >= eager_step) return std::numeric_limits<double>::infinity();
   return seconds(compile) / seconds(eager_step - compiled_step);
+}
+
+double gain_left(double eager_share) {
+  return std::max(0.0, 1 - 1.5 * eager_share);
+}
+
+double eager_share(const CapturedStep& step) {
+  std::int64_t all = 0;
+  std::int64_t eager = 0;
+  for (const Region& region : step.regions) {
+    all += region.last - region.first;
+    if (!region.compiled) eager += region.last - region.first;
+  }
+  return all == 0 ? 0 : static_cast<double>(eager) / static_cast<double>(all);
 }
 
 }  // namespace gpusim
