@@ -5,13 +5,14 @@
 set -eu
 
 packages="g++ cmake ninja-build libboost-dev libboost-graph-dev libyaml-cpp-dev libcli11-dev libfmt-dev
-          nlohmann-json3-dev libsimdjson-dev libnlopt-dev zlib1g-dev catch2 libbenchmark-dev"
+          nlohmann-json3-dev libsimdjson-dev libnlopt-dev zlib1g-dev catch2 librapidcheck-dev
+          libbenchmark-dev"
 
 if ! command -v apt-get >/dev/null 2>&1; then
   cat >&2 <<TEXT
 This system has no apt-get. gpusim needs a C++20 compiler (g++ 12 or clang 14 or newer), CMake 3.25, Ninja, and:
   Boost 1.74, yaml-cpp 0.7, CLI11 2.1, fmt 9, nlohmann-json 3.11, simdjson 3.0, NLopt 2.7, zlib, Catch2 2.13 or 3,
-  Google Benchmark 1.7 (or newer of each).
+  RapidCheck, Google Benchmark 1.7 (or newer of each).
 Going on: CMake will say what it does not find.
 TEXT
   exit 0

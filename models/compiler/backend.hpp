@@ -44,6 +44,8 @@ struct ProductRules {
   bool epilogue = false;    ///< Any elementwise consumer of the same shape (a template that is compiled).
   bool prologue = false;    ///< Elementwise producers of one operand.
   bool templates = false;   ///< Candidates are timed against the library's (max-autotune).
+  /// A norm of the rows of one operand, built in, by pattern (product, RMSNorm, product).
+  bool norm_prologue = false;
   friend bool operator==(const ProductRules&, const ProductRules&) = default;
 };
 

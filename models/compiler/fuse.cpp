@@ -102,8 +102,10 @@ class Scheduler {
     return plan;
   }
 
-  /// `a` stands before `b`, or `b` does not need it.
+  /// Which of the two feeds the other is asked anew: kernels that have grown may begin before those that they
+  /// need.
   FusionRefusal why_not(std::uint32_t ia, std::uint32_t ib) const {
+    if (needs_directly(ib, ia)) std::swap(ia, ib);
     const Node& a = nodes_[ia];
     const Node& b = nodes_[ib];
     if (b.is_library() || (a.is_library() && !a.templated)) return FusionRefusal::Library;
