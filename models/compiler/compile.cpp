@@ -2,9 +2,13 @@
 #include "models/compiler/compile.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "models/compiler/compile_time.hpp"
+#include "models/compiler/cuda_graph_rules.hpp"
+#include "models/compiler/legality.hpp"
 #include "models/compiler/lower.hpp"
 #include "models/compiler/step_memory.hpp"
 #include "models/graph/catalogue.hpp"
@@ -12,10 +16,16 @@
 namespace gpusim {
 namespace {
 
+/// Products of so few rows are compiled where templates are tried: the library's kernels do not win there by
+/// more than an epilogue costs. On an H200 all five products of 16 rows became templates, of 4096 rows one of
+/// seven (validation/h200/compiled_steps.csv).
+constexpr std::int64_t template_rows_max = 64;
+
 LowerOptions lower_options(const CompileOptions& options) {
   LowerOptions lower;
   lower.library_norms = options.mode.fusion.library_norms;
   lower.unfuse_bias = !options.mode.products.bias;
+  lower.realize_all = !options.mode.fusion.pointwise || options.groups.has_value();
   return lower;
 }
 
@@ -45,16 +55,97 @@ std::vector<Bytes> moving_inputs(const OpGraph& graph, const CompiledStep& step,
   return bytes;
 }
 
+/// The groups that a user asked for, by op. Throws CompileError for names that are none of an op and for
+/// groups that cannot be one kernel.
+std::vector<std::int32_t> groups_by_op(const OpGraph& graph, const CompileOptions& options) {
+  std::map<std::string_view, OpIndex> by_name;
+  for (OpIndex i = 0; i < graph.ops.size(); ++i) by_name.emplace(graph.ops[i].name, i);
+  const FusionLegality legality(graph, options.backend, options.mode);
+  std::vector<std::int32_t> group_of(graph.ops.size(), -1);
+  for (std::size_t g = 0; g < options.groups->size(); ++g) {
+    std::vector<OpIndex> ops;
+    for (const std::string& name : (*options.groups)[g]) {
+      const auto op = by_name.find(name);
+      if (op == by_name.end())
+        throw CompileError("a group of 'fusion' names '" + name + "', which is no op of the step",
+                           "gpusim explain lists the ops of each kernel by name");
+      if (group_of[op->second] >= 0)
+        throw CompileError("'" + name + "' is in two groups of 'fusion'", "each op runs in one kernel");
+      group_of[op->second] = static_cast<std::int32_t>(g);
+      ops.push_back(op->second);
+    }
+    std::sort(ops.begin(), ops.end());
+    if (const auto refusal = legality.refusal(ops))
+      throw CompileError("these ops cannot be one kernel: " + *refusal,
+                         "split the group there, or choose a backend that allows it");
+  }
+  return group_of;
+}
+
+void mark_templates(LoopGraph& loops) {
+  for (Loop& loop : loops.loops) {
+    if (!loop.product) continue;
+    for (const EagerCall& call : loop.calls)
+      for (const KernelWork& work : call.work)
+        if (const auto* product = std::get_if<MatrixProduct>(&work))
+          loop.templated = loop.templated || (product->batch == 1 && product->m <= template_rows_max);
+  }
+}
+
+/// Runs products in another number format: at its rate, and reading operands of its width. Whoever makes an
+/// operand writes it that way; what no generated kernel makes takes a kernel that converts it.
+void change_precision(RegionPlan& plan, ElementType precision) {
+  const auto dtype = product_dtype(precision, false);
+  if (!dtype) return;
+  std::set<BufferIndex> converted;
+  std::vector<CompiledKernel> kernels;
+  for (CompiledKernel& kernel : plan.kernels) {
+    bool changed = false;
+    for (KernelWork& work : kernel.work) {
+      if (auto* product = std::get_if<MatrixProduct>(&work); product != nullptr && product->batch == 1) {
+        product->dtype = *dtype;
+        changed = true;
+      } else if (auto* groups = std::get_if<GroupedProduct>(&work)) {
+        groups->dtype = *dtype;
+        changed = true;
+      }
+    }
+    if (changed)
+      for (KernelTouch& touch : kernel.reads) {
+        const Buffer& buffer = plan.loops.buffers[touch.buffer];
+        const std::int64_t elements = touch.bytes.value() / size_of(buffer.element);
+        touch.bytes = Bytes(elements * size_of(precision));
+        if (buffer.producer == loop_none || plan.loops.loops[buffer.producer].kind != LoopKind::Library ||
+            !converted.insert(touch.buffer).second)
+          continue;
+        CompiledKernel convert;
+        convert.name = "convert_to_" + std::string(name(precision));
+        convert.op = kernel.op;
+        convert.ops = {kernel.op};
+        const Bytes read(elements * size_of(buffer.element));
+        convert.work.push_back(InductorPointwise{.elements = elements, .read = read, .written = touch.bytes});
+        convert.reads.push_back({touch.buffer, read});
+        convert.writes.push_back({touch.buffer, touch.bytes});
+        kernels.push_back(std::move(convert));
+      }
+    kernels.push_back(std::move(kernel));
+  }
+  plan.kernels = std::move(kernels);
+}
+
 }  // namespace
 
 CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
                           const GpuSpec& gpu) {
   CompiledStep step;
   step.captured = capture_regions(*graph, options);
+  const bool compiles = options.backend.capture != CaptureKind::None;
   step.graph = std::move(graph);
   const OpGraph& ops = *step.graph;
   const std::vector<std::int64_t> offsets = view_offsets(ops);
   const LowerOptions lowering = lower_options(options);
+  const std::vector<std::int32_t> group_of =
+      compiles && options.groups ? groups_by_op(ops, options) : std::vector<std::int32_t>();
   auto next = static_cast<MemoryIndex>(ops.storages.size());
   std::set<std::string> names;
   for (std::size_t r = 0; r < step.captured.regions.size(); ++r) {
@@ -63,25 +154,37 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
     plan.region = region;
     if (!region.compiled) continue;
     plan.loops = lower(ops, gpu, region.first, region.last, offsets, lowering);
-    plan.plan = plan_fusion(plan.loops, options.mode.fusion);
+    if (options.mode.products.templates) mark_templates(plan.loops);
+    if (!group_of.empty())
+      plan.plan = grouped(plan.loops, group_of);
+    else if (lowering.realize_all)
+      plan.plan = grouped(plan.loops, std::vector<std::int32_t>(ops.ops.size(), -1));
+    else
+      plan.plan = plan_fusion(plan.loops, options.mode.fusion);
     plan.kernels = kernels_of(ops, plan.loops, plan.plan, options.backend);
+    if (options.precision) change_precision(plan, *options.precision);
     plan.memory.reserve(plan.loops.buffers.size());
     for (const Buffer& buffer : plan.loops.buffers)
       plan.memory.push_back(buffer.storage != graph_none ? buffer.storage : next++);
-    for (const CompiledKernel& kernel : plan.kernels)
-      if (kernel.what == KernelClass::Generated) {
-        ++step.kernels;
-        names.insert(kernel.name);
-      }
+    for (const CompiledKernel& kernel : plan.kernels) {
+      if (kernel.what != KernelClass::Generated && kernel.what != KernelClass::Template) continue;
+      ++step.kernels;
+      names.insert(kernel.name + '@' + std::to_string(region.like));
+    }
     plan.cuda_graph = options.mode.cuda_graphs;
-    if (plan.cuda_graph == CudaGraphPolicy::Trees) plan.copied_inputs = moving_inputs(ops, step, r);
+    if (plan.cuda_graph == CudaGraphPolicy::None) continue;
+    if (const auto refusal = capture_refusal(capture_facts(ops, region.first, region.last))) {
+      plan.cuda_graph = CudaGraphPolicy::None;
+      plan.not_captured = *refusal;
+    } else if (plan.cuda_graph == CudaGraphPolicy::Trees) {
+      plan.copied_inputs = moving_inputs(ops, step, r);
+    }
   }
   step.distinct_kernels = static_cast<std::int64_t>(names.size());
-  std::set<OpIndex> products;
-  for (const RegionPlan& region : step.regions)
-    for (const CompiledKernel& kernel : region.kernels)
-      if (kernel.what == KernelClass::Product) products.insert(ops.ops[kernel.op].like);
-  step.products = static_cast<std::int64_t>(products.size());
+  CompileCounts counts = compile_counts(ops, step.captured);
+  counts.kernels = step.distinct_kernels;
+  step.products = counts.products;
+  if (compiles) step.compile_time = compile_time(options.mode.compile, counts, options.warm_cache);
   step.memory = step_memory(step, next, gpu);
   return step;
 }
