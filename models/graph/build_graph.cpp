@@ -5,11 +5,11 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 
 #include "models/graph/catalogue.hpp"
 #include "models/graph/evaluator.hpp"
+#include "models/graph/like_index.hpp"
 #include "models/graph/network.hpp"
 
 namespace gpusim {
@@ -521,9 +521,9 @@ class GraphBuilder : public Evaluator {
       throw GraphError(e.place, std::string(kind.name) + ": " + error.what(), error.hint());
     }
     op.module_calls = std::exchange(pending_modules_, 0);
-    op.like = first_like(op);
-    op.call = frame_->call;
-    op.in_repeat = !frame_->repeat_suffix.empty();
+      op.like = likes_.first_like(graph_, op, static_cast<OpIndex>(graph_.ops.size()));
+      op.call = frame_->call;
+      op.in_repeat = !frame_->repeat_suffix.empty();
     graph_.ops.push_back(std::move(op));
     const Op& done = graph_.ops.back();
     if (done.outputs.size() == 1) return Value{TensorRef{done.outputs.front()}};
@@ -785,38 +785,6 @@ class GraphBuilder : public Evaluator {
     return times == 1 ? full : full + "_" + std::to_string(times);
   }
 
-  OpIndex first_like(const Op& op) {
-    std::size_t hash = std::hash<std::string_view>{}(op.kind->name);
-    const auto mix = [&hash](std::uint64_t v) { hash = (hash ^ v) * 0x9E3779B97F4A7C15ULL + (hash >> 29); };
-    for (const TensorIndex t : op.inputs) {
-      if (t == graph_none) {
-        mix(1);
-        continue;
-      }
-      const TensorType& type = graph_.tensors[t].type;
-      for (const std::int64_t d : type.shape) mix(static_cast<std::uint64_t>(d));
-      for (const std::int64_t d : type.strides) mix(static_cast<std::uint64_t>(d));
-      mix(static_cast<std::uint64_t>(type.element));
-    }
-    // The hash only finds candidates; what is alike is decided by comparing, first come first served.
-    std::vector<OpIndex>& candidates = by_hash_[hash];
-    for (const OpIndex i : candidates) {
-      const Op& other = graph_.ops[i];
-      if (other.kind != op.kind || !(other.attributes == op.attributes) ||
-          other.inputs.size() != op.inputs.size())
-        continue;
-      bool same = true;
-      for (std::size_t k = 0; same && k < op.inputs.size(); ++k) {
-        const TensorIndex a = op.inputs[k];
-        const TensorIndex b = other.inputs[k];
-        same = a == graph_none || b == graph_none ? a == b : graph_.tensors[a].type == graph_.tensors[b].type;
-      }
-      if (same) return i;
-    }
-    candidates.push_back(static_cast<OpIndex>(graph_.ops.size()));
-    return candidates.back();
-  }
-
   const Network& network_;
   const NetworkSizes& sizes_;
   const GraphLimits& limits_;
@@ -825,7 +793,7 @@ class GraphBuilder : public Evaluator {
   Frame* frame_ = nullptr;
   const Statement* statement_ = nullptr;  ///< The one that is being run.
   std::int32_t pending_modules_ = 0;
-  std::unordered_map<std::size_t, std::vector<OpIndex>> by_hash_;
+  LikeIndex likes_;
 };
 
 }  // namespace

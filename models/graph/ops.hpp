@@ -40,7 +40,4 @@ KernelWork copy_work(const TensorType& from, const TensorType& to);
 /// Writing `type` without reading.
 Pointwise fill_work(const TensorType& type);
 
-/// All dimensions but the last, multiplied.
-std::int64_t row_count(const TensorType& type);
-
 }  // namespace gpusim

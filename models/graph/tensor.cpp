@@ -97,6 +97,53 @@ Bytes dense_bytes(const TensorType& type) {
   return Bytes(saturating_product(elements(type), size_of(type.element)));
 }
 
+std::optional<Dims> view_strides(const TensorType& type, const Dims& shape) {
+  const std::int64_t count = elements(type);
+  if (count == 0) return contiguous_strides(shape);
+  Dims strides = shape;
+  int view_d = shape.rank() - 1;
+  if (type.shape.empty()) {
+    for (int i = 0; i < shape.rank(); ++i) strides[i] = 1;
+    return strides;
+  }
+  // Chunks of old dimensions that lie one after the other are cut into new dimensions; a new dimension that
+  // would reach across two chunks cannot be.
+  std::int64_t chunk_stride = type.strides.back();
+  std::int64_t old_size = 1;
+  std::int64_t new_size = 1;
+  for (int d = type.shape.rank() - 1; d >= 0; --d) {
+    old_size *= type.shape[d];
+    const bool chunk_ends =
+        d == 0 || (type.shape[d - 1] != 1 && type.strides[d - 1] != old_size * chunk_stride);
+    if (!chunk_ends) continue;
+    while (view_d >= 0 && (new_size < old_size || shape[view_d] == 1)) {
+      strides[view_d] = new_size * chunk_stride;
+      new_size *= shape[view_d];
+      --view_d;
+    }
+    if (new_size != old_size) return std::nullopt;
+    if (d > 0) {
+      chunk_stride = type.strides[d - 1];
+      old_size = 1;
+      new_size = 1;
+    }
+  }
+  if (view_d != -1) return std::nullopt;
+  return strides;
+}
+
+bool is_matrix_of_rows(const TensorType& type) {
+  if (type.shape.rank() < 2) return true;
+  if (type.shape.back() != 1 && type.strides.back() != 1) return false;
+  return view_strides(type, Dims{row_count(type), type.shape.back()}).has_value();
+}
+
+std::int64_t row_count(const TensorType& type) {
+  Dims rows;
+  for (int i = 0; i + 1 < type.shape.rank(); ++i) rows.push_back(type.shape[i]);
+  return element_count(rows);
+}
+
 std::string_view name(Role role) {
   switch (role) {
     case Role::Input:

@@ -69,13 +69,6 @@ bool is_channels_last(const TensorType& type);
 /// Whether each place in memory is used by one element, without holes, in whatever order.
 bool is_dense(const TensorType& type);
 
-/// Strides with which `type` can be seen as `shape` without moving anything, by PyTorch's rule; nothing if it
-/// cannot.
-std::optional<Dims> view_strides(const TensorType& type, const Dims& shape);
-
-/// Whether all but the last dimension fold into one: then the tensor is a matrix of rows.
-bool is_matrix_of_rows(const TensorType& type);
-
 inline std::int64_t elements(const TensorType& type) {
   return element_count(type.shape);
 }
@@ -83,6 +76,16 @@ inline std::int64_t elements(const TensorType& type) {
 Bytes stored_bytes(const TensorType& type);
 /// Bytes of all elements as a dense tensor would have them.
 Bytes dense_bytes(const TensorType& type);
+
+/// Strides with which `type` can be seen as `shape` without moving anything, by PyTorch's rule; nothing if it
+/// cannot.
+std::optional<Dims> view_strides(const TensorType& type, const Dims& shape);
+
+/// Whether all but the last dimension fold into one: then the tensor is a matrix of rows.
+bool is_matrix_of_rows(const TensorType& type);
+
+/// All dimensions but the last, multiplied.
+std::int64_t row_count(const TensorType& type);
 
 /// What a tensor is for.
 enum class Role : std::uint8_t {
