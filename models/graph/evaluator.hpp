@@ -247,6 +247,7 @@ class SizeEvaluator : public Evaluator {
     add("tokens", sizes.step == StepKind::Decode ? std::int64_t{1} : sizes.sequence);
     add("step", std::string(name(sizes.step)));
     add("dtype", std::string(name(sizes.dtype)));
+    add("compiled", sizes.compiled);
     for (const Network::Derived& d : network.derived) {
       const Value value = evaluate(d.value);
       struct Plain {

@@ -95,12 +95,13 @@ std::string_view name(StepKind step);
 std::optional<StepKind> find_step_kind(std::string_view name);
 
 /// What a scenario asks of a network. In expressions: `batch`, `sequence`, `tokens` (per sequence in this
-/// step: 1 in decode, else `sequence`), `step` and `dtype`.
+/// step: 1 in decode, else `sequence`), `step`, `dtype` and `compiled`.
 struct NetworkSizes {
   std::int64_t batch = 1;
   std::int64_t sequence = 1;
   StepKind step = StepKind::Inference;
   ElementType dtype = ElementType::Bf16;
+  bool compiled = false;  ///< As a compiler traces it: modules without the fast paths of eager execution.
   std::map<std::string, NetworkValue, std::less<>> parameters;  ///< Those that differ from the network's own.
   friend bool operator==(const NetworkSizes&, const NetworkSizes&) = default;
 };
@@ -115,7 +116,7 @@ struct GraphLimits {
 OpGraph build_graph(const Network& network, const NetworkSizes& sizes, const GraphLimits& limits = {});
 
 /// The sizes' names and values after `derived`, for reports: parameters, derived sizes, batch, sequence,
-/// tokens.
+/// tokens, step, dtype, compiled.
 std::vector<std::pair<std::string, NetworkValue>> resolved_sizes(const Network& network,
                                                                  const NetworkSizes& sizes);
 

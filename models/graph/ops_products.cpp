@@ -355,12 +355,14 @@ std::vector<MadeTensor> infer_attention(const OpView& op) {
   want_one_dtype(op, 0, 1);
   want_one_dtype(op, 1, 2);
   // The result lies in memory as the queries do: heads next to the head size where they come from one
-  // projection.
+  // projection, and the sequence outermost where it was so (nn.MultiheadAttention).
   Dims shape = q;
   shape[3] = v[3];
   Dims strides = contiguous_strides(shape);
   if (q[1] > 1 && q[2] > 1 ? op.in().strides[2] > op.in().strides[1] : op.in().strides[1] != q[2] * q[3])
     strides = Dims{q[2] * q[1] * v[3], v[3], q[1] * v[3], 1};
+  if (q[0] > 1 && q[2] > 1 && op.in().strides[2] > op.in().strides[0])
+    strides = Dims{q[1] * v[3], v[3], q[0] * q[1] * v[3], 1};
   return {{.type = {.element = op.in().element, .shape = shape, .strides = strides}}};
 }
 Flops flops_attention(const OpView& op) {

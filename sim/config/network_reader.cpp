@@ -86,7 +86,8 @@ class NetworkFileReader {
  private:
   /// Sizes, parameters and inputs share one space of names.
   void declare(const std::string& name, const Node& node) {
-    static const std::set<std::string, std::less<>> given{"batch", "sequence", "tokens", "step", "dtype"};
+    static const std::set<std::string, std::less<>> given{"batch", "sequence", "tokens",
+                                                          "step",  "dtype",    "compiled"};
     if (!is_name(name))
       node.fail("'" + name + "' is no name",
                 "names are letters, digits and '_', and no word of the language");

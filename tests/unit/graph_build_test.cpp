@@ -184,6 +184,17 @@ TEST_CASE("Sizes come from parameters, what is derived from them, and the scenar
   CHECK_THROWS_AS(build_graph(network, sizes(1, 1, StepKind::Inference, {{"width", 2.5}})), GraphError);
 }
 
+TEST_CASE("A network can be another one where a compiler traces it", "[graph]") {
+  const Network network = network_of(
+      "name: n\ninputs:\n  x: {shape: [4]}\nbody:\n  - z = relu(x)\n  - if: compiled\n    then:\n"
+      "      - z = relu(z)\ngives: [z]\n");
+  CHECK(build_graph(network, sizes(1, 1)).ops.size() == 1);
+  NetworkSizes traced = sizes(1, 1);
+  traced.compiled = true;
+  CHECK(build_graph(network, traced).ops.size() == 2);
+  CHECK(resolved_sizes(network, traced).back() == std::pair<std::string, NetworkValue>("compiled", true));
+}
+
 TEST_CASE("In decode there is one new token a sequence", "[graph]") {
   const Network network =
       network_of("name: n\ninputs:\n  x: {shape: [batch, tokens, 4]}\nbody: [z = relu(x)]\ngives: [z]\n");

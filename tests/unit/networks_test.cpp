@@ -209,6 +209,39 @@ TEST_CASE("Eager steps launch the GPU ops that were measured on an H200", "[netw
   if (measured.all > 0) CHECK(ops.size() == measured.all);
 }
 
+std::vector<std::string> kinds_that_run(const OpGraph& graph, const GpuSpec& gpu) {
+  std::vector<std::string> kinds;
+  for (const Op& op : graph.ops)
+    for (const EagerCall& call : op.kind->eager(test::Seen(graph, op).view(), gpu))
+      if (!call.work.empty()) kinds.emplace_back(op.kind->name);
+  return kinds;
+}
+
+TEST_CASE("A compiler traces nn.MultiheadAttention without its fast path", "[networks]") {
+  // The kernels of shared/measured/h200/traces/seed_decoder_B4_T1024_reduce-overhead: rms_norm and copy, product,
+  // three times sum and copy, attention, product with its bias, sum and rms_norm, product, product, silu and
+  // product of the two, product, sum. The ops below are what they are made of.
+  const Network network = shipped_network("seed_decoder");
+  NetworkSizes traced = sizes(4, 1024);
+  traced.compiled = true;
+  const OpGraph graph = build_graph(network, traced);
+  CHECK(kinds_that_run(graph, test::h200()) ==
+        std::vector<std::string>{"rms_norm", "contiguous", "linear", "add", "contiguous",
+                                 "scaled_dot_product_attention", "linear", "add", "rms_norm", "linear",
+                                 "silu", "linear", "mul", "linear", "add"});
+  // Work, weights and results are the eager ones.
+  const OpGraph eager = build_graph(network, sizes(4, 1024));
+  CHECK(test::model_flops(graph) == test::model_flops(eager));
+  CHECK(parameter_count(graph) == parameter_count(eager));
+  CHECK(test::given(graph) == test::given(eager));
+  // A single sequence lies as one with the sequence first does: no copy, and the product adds the bias.
+  NetworkSizes single = sizes(1, 16);
+  single.compiled = true;
+  const std::vector<std::string> kinds = kinds_that_run(build_graph(network, single), test::h200());
+  CHECK(std::count(kinds.begin(), kinds.end(), "contiguous") == 1);
+  CHECK(std::count(kinds.begin(), kinds.end(), "add") == 2);
+}
+
 TEST_CASE("ResNet-50 has its layers", "[networks]") {
   const OpGraph graph = build_graph(shipped_network("resnet50"), sizes(2, 1));
   const auto count = [&](std::string_view kind) {
