@@ -62,11 +62,13 @@ std::string_view name(CudaGraphPolicy policy);
 struct SimplifyRules {
   bool dead_code = true;
   bool inference_dropout = true;  ///< Dropout that drops nothing goes away.
-  bool constants = true;          ///< What depends on parameters and buffers alone is computed once.
+  bool no_ops = true;             ///< So do casts to the same dtype, needless copies, + 0, * 1.
+  bool constants = true;          ///< What depends on constants alone is computed once.
+  bool freeze = false;            ///< And what depends on parameters and buffers alone (inference).
   bool common_subexpressions = true;
-  bool layout = false;     ///< Convolutions run channels last throughout.
-  bool merge_qkv = false;  ///< Linears of one input become one product.
-  bool merge_gate_up = false;
+  bool layout = false;         ///< Convolutions run channels last throughout.
+  bool merge_qkv = false;      ///< Linears of one input become one product.
+  bool merge_gate_up = false;  ///< The two of a SwiGLU do.
   friend bool operator==(const SimplifyRules&, const SimplifyRules&) = default;
 };
 

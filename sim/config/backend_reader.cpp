@@ -33,6 +33,7 @@ void read_products(const Node& node, ProductRules& into) {
   fields.optional("epilogue", into.epilogue);
   fields.optional("prologue", into.prologue);
   fields.optional("templates", into.templates);
+  fields.optional("norm_prologue", into.norm_prologue);
   fields.done();
 }
 
@@ -117,7 +118,9 @@ void read_passes(const Node& node, SimplifyRules& into) {
   Fields fields(node);
   fields.optional("dead_code", into.dead_code);
   fields.optional("inference_dropout", into.inference_dropout);
+  fields.optional("no_ops", into.no_ops);
   fields.optional("constants", into.constants);
+  fields.optional("freeze", into.freeze);
   fields.optional("common_subexpressions", into.common_subexpressions);
   fields.optional("layout", into.layout);
   fields.optional("merge_qkv", into.merge_qkv);

@@ -78,11 +78,14 @@ std::string mode_row(const Backend& b, const BackendMode& m) {
              {p.activation, "activation"},
              {p.epilogue, "epilogue"},
              {p.prologue, "prologue"},
-             {p.templates, "templates"}}) +
+             {p.templates, "templates"},
+             {p.norm_prologue, "norm_prologue"}}) +
          " | " +
          on({{s.dead_code, "dead_code"},
              {s.inference_dropout, "inference_dropout"},
+             {s.no_ops, "no_ops"},
              {s.constants, "constants"},
+             {s.freeze, "freeze"},
              {s.common_subexpressions, "common_subexpressions"},
              {s.layout, "layout"},
              {s.merge_qkv, "merge_qkv"},
