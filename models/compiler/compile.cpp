@@ -140,7 +140,14 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
   CompiledStep step;
   step.captured = capture_regions(*graph, options);
   const bool compiles = options.backend.capture != CaptureKind::None;
-  step.graph = std::move(graph);
+  if (compiles) {
+    Simplified simplified = simplify(*graph, options.mode.simplify, {.regions = step.captured.regions});
+    step.graph = std::make_shared<const OpGraph>(std::move(simplified.graph));
+    step.captured.regions = std::move(simplified.regions);
+    step.passes = std::move(simplified.passes);
+  } else {
+    step.graph = std::move(graph);
+  }
   const OpGraph& ops = *step.graph;
   const std::vector<std::int64_t> offsets = view_offsets(ops);
   const LowerOptions lowering = lower_options(options);

@@ -10,6 +10,7 @@
 #include "models/compiler/capture_regions.hpp"
 #include "models/compiler/kernels.hpp"
 #include "models/compiler/options.hpp"
+#include "models/compiler/simplify.hpp"
 #include "models/graph/op_graph.hpp"
 #include "models/hardware/gpu_spec.hpp"
 
@@ -48,6 +49,7 @@ struct CompiledStep {
   std::int64_t kernels = 0;           ///< Calls of generated code in a step.
   std::int64_t distinct_kernels = 0;  ///< That are compiled.
   std::int64_t products = 0;          ///< Distinct matrix products.
+  std::vector<Simplification> passes;
   Picoseconds compile_time{0};  ///< Of the first call, beyond a step.
 };
 

@@ -185,6 +185,13 @@ std::string explain_text(const std::string& scenario, const std::vector<Explaine
       out += "  ops run one by one: nothing is compiled\n";
       continue;
     }
+    for (const Simplification& pass : step.passes) {
+      if (pass.ops_removed == 0 && pass.ops_added == 0) continue;
+      std::string text = fmt::format("{}: {} ops less", pass.pass, pass.ops_removed - pass.ops_added);
+      if (pass.saved > Bytes(0)) text += fmt::format(", {} of traffic saved", format_quantity(pass.saved));
+      if (!pass.examples.empty()) text += fmt::format(" (as '{}')", pass.examples.front());
+      out += wrapped(text, 2);
+    }
     for (const BreakReport& cut : step.captured.breaks) {
       out +=
           wrapped(fmt::format("graph break after '{}' ({}): {}", cut.where, name(cut.cause), cut.effect), 2);
@@ -221,6 +228,13 @@ std::string explain_json(const std::string& scenario, const std::vector<Explaine
                                      {"cause", std::string(name(cut.cause))},
                                      {"effect", cut.effect},
                                      {"remedy", cut.remedy}});
+    one["passes"] = ordered_json::array();
+    for (const Simplification& pass : v.step.passes)
+      one["passes"].push_back({{"pass", pass.pass},
+                               {"ops_removed", pass.ops_removed},
+                               {"ops_added", pass.ops_added},
+                               {"saved_bytes", pass.saved.value()},
+                               {"examples", pass.examples}});
     one["regions"] = ordered_json::array();
     for (const auto& [region, times] : distinct_regions(v.step)) {
       ordered_json part;

@@ -218,9 +218,9 @@ std::vector<std::string> kinds_that_run(const OpGraph& graph, const GpuSpec& gpu
 }
 
 TEST_CASE("A compiler traces nn.MultiheadAttention without its fast path", "[networks]") {
-  // The kernels of shared/measured/h200/traces/seed_decoder_B4_T1024_reduce-overhead: rms_norm and copy, product,
-  // three times sum and copy, attention, product with its bias, sum and rms_norm, product, product, silu and
-  // product of the two, product, sum. The ops below are what they are made of.
+  // The kernels of shared/measured/h200/traces/seed_decoder_B4_T1024_reduce-overhead: rms_norm and copy,
+  // product, three times sum and copy, attention, product with its bias, sum and rms_norm, product, product,
+  // silu and product of the two, product, sum. The ops below are what they are made of.
   const Network network = shipped_network("seed_decoder");
   NetworkSizes traced = sizes(4, 1024);
   traced.compiled = true;
