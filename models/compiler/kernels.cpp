@@ -138,10 +138,15 @@ std::string product_name(const Op& op) {
   return op.inputs.size() > 2 && op.inputs[2] != graph_none ? "addmm" : "mm";
 }
 
-std::string library_name(const Op& op) {
+std::string library_name(const Op& op, const std::vector<EagerCall>& calls) {
   const std::string_view kind = op.kind->name;
-  if (kind == "linear")
-    return op.inputs.size() > 2 && op.inputs[2] != graph_none ? "extern_kernels.addmm" : "extern_kernels.mm";
+  if (kind == "linear") {
+    for (const EagerCall& call : calls)
+      for (const KernelWork& work : call.work)
+        if (const auto* product = std::get_if<MatrixProduct>(&work))
+          if (product->epilogue != Epilogue::None) return "extern_kernels.addmm";
+    return "extern_kernels.mm";
+  }
   if (kind == "matmul") return "extern_kernels.bmm";
   if (kind == "addmm") return "extern_kernels.addmm";
   if (kind == "conv2d") return "extern_kernels.convolution";
@@ -287,14 +292,15 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
                                       [&](LoopIndex l) { return loops.loops[l].templated; });
     if (product != group.loops.end()) {
       kernel.op = loops.loops[*product].op;
-      kernel.name = numbered_name(numbered, loops, group, backend.kernel_prefix + "tem_fused_" + product_name(graph.ops[kernel.op]));
+      kernel.name = numbered_name(numbered, loops, group,
+                                  backend.kernel_prefix + "tem_fused_" + product_name(graph.ops[kernel.op]));
       kernel.what = KernelClass::Template;
       for (const EagerCall& call : loops.loops[*product].calls)
         kernel.work.insert(kernel.work.end(), call.work.begin(), call.work.end());
       kernel.slower = template_slowdown;
     } else if (first.kind == LoopKind::Library) {
       const Op& op = graph.ops[first.op];
-      kernel.name = library_name(op);
+      kernel.name = library_name(op, first.calls);
       kernel.what = first.product                                     ? KernelClass::Product
                     : op.kind->name == "scaled_dot_product_attention" ? KernelClass::Attention
                                                                       : KernelClass::Library;

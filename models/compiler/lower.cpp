@@ -377,6 +377,11 @@ LoopIndex Lowering::library(const Op& op, std::vector<EagerCall> calls,
   return index;
 }
 
+bool Lowering::is_part_of_value(TensorIndex t) {
+  const Box& box = boxes_[box_of(t)];
+  return box.buffer == loop_none && elements(type(t)) < box.elements;
+}
+
 std::int32_t Lowering::buffers_read(const LoopValue& value) const {
   std::int32_t count = 0;
   for (std::size_t i = 0; i < value.reads.size(); ++i) {

@@ -112,6 +112,10 @@ void lower_attention(Lowering& l, const Op& op) {
   const OpTypes types(l.graph(), op);
   std::vector<EagerCall> calls = op.kind->eager(types.view(op), l.gpu());
   Op plain = op;
+  // A part of a value that is not in memory is computed by itself, in the order that attention wants.
+  std::vector<BufferIndex> copies(3, loop_none);
+  for (std::size_t i = 0; i < 3; ++i)
+    if (l.is_part_of_value(op.inputs[i])) copies[i] = l.row_copy(op.inputs[i], "clone");
   for (EagerCall& call : calls)
     for (KernelWork& work : call.work) {
       bool masked = false;
@@ -126,13 +130,13 @@ void lower_attention(Lowering& l, const Op& op) {
       const BufferIndex buffer = l.new_buffer(elements(numbers), numbers.element);
       l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer});
       plain.inputs[3] = graph_none;
-      const LoopIndex index = l.library(plain, calls);
+      const LoopIndex index = l.library(plain, calls, copies);
       l.loops().loops[index].reads.push_back({.buffer = buffer,
                                               .access = Access::straight(elements(numbers)),
                                               .bytes = l.loops().buffers[buffer].bytes()});
       return;
     }
-  l.library(plain, std::move(calls));
+  l.library(plain, std::move(calls), copies);
 }
 
 constexpr LowerEntry entries[]{{"linear", lower_product},

@@ -73,6 +73,8 @@ class Lowering {
   bool only_pointwise_users(TensorIndex t) const;
   /// Whether `t` is in memory because a loop of this region put it there.
   bool is_made_by_loop(TensorIndex t);
+  /// Whether `t` is a view of less than a whole value that is not in memory.
+  bool is_part_of_value(TensorIndex t);
   LoopGraph& loops() { return result_; }
 
  private:

@@ -18,7 +18,7 @@ std::string explain(const Scenario& scenario, const std::string& format) {
     report::ExplainedVariant& explained = variants.emplace_back();
     explained.variant = variant.name;
     explained.options = *variant.compile;
-    explained.step = compile_variant(*network, variant);
+    explained.step = compile_variant(sized(*network, variant).workload, variant);
     explained.compile_seconds = seconds(explained.step.compile_time);
   }
   if (variants.empty()) {

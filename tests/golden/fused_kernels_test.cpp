@@ -55,7 +55,8 @@ std::string describe(const Seen& seen) {
   return text;
 }
 
-/// Names of ops that only look at memory, or that stand for a library call which a kernel prepares.
+/// Names of ops that only look at memory, that stand for a library call which a kernel prepares, or that
+/// Inductor's comments carry on to kernels that read what came of them.
 bool computes(const std::string& name) {
   static const std::set<std::string> views{"view",
                                            "_unsafe_view",
@@ -88,9 +89,33 @@ bool computes(const std::string& name) {
                                            "zeros",
                                            "zeros_like",
                                            "prepare_softmax_online",
+                                           "where",
+                                           "sort",
+                                           "floor_divide",
                                            "exp",
                                            "sub"};
   return views.count(name) == 0 && name.rfind("_scaled_dot_product", 0) != 0;
+}
+
+/// Whether an op that the kernel's comment names is computed in it: the comment also names what its inputs
+/// came from. `nodes`: what is in the kernel, norms and softmax in their parts.
+bool is_inside(const std::string& op, const json& nodes) {
+  std::vector<std::string> parts{"aten." + op + "."};
+  if (op.find("batch_norm") != std::string::npos)
+    parts = {"aten.sub."};
+  else if (op.find("norm") != std::string::npos)
+    parts = {"aten.rsqrt.", "aten.var_mean."};
+  if (op.find("softmax") != std::string::npos)
+    parts = {"aten.exp.", "aten.amax.", "prims.prepare_softmax_online."};
+  // Written in other words: decomposed, or without a node of their own.
+  static const std::set<std::string> always{"gelu",  "silu",        "_to_copy",   "mean",
+                                            "copy_", "index_put",   "index_copy", "stack",
+                                            "pow",   "masked_fill", "cumsum",     "max_pool2d_with_indices"};
+  if (always.count(op) != 0) return true;
+  for (const json& node : nodes)
+    for (const std::string& part : parts)
+      if (node[1].is_string() && node[1].get<std::string>().rfind(part, 0) == 0) return true;
+  return false;
 }
 
 std::string library_call(const std::string& name) {
@@ -122,10 +147,11 @@ std::vector<Seen> measured_kernels(const json& row) {
           seen.reduced = sizes.value("r0_numel", std::int64_t{1});
           seen.elements =
               sizes.value("xnumel", std::int64_t{1}) * sizes.value("ynumel", std::int64_t{1}) * seen.reduced;
+          const json& nodes = graph["kernels"][kernel]["nodes"];
           for (const json& name : call["aten"]) {
             std::string op = name.get<std::string>();
             op = op.substr(op.find('.') + 1);
-            if (computes(op)) seen.ops.insert(op);
+            if (computes(op) && is_inside(op, nodes)) seen.ops.insert(op);
           }
         }
         all.push_back(seen);
@@ -153,6 +179,7 @@ std::vector<Seen> planned_kernels(const json& row) {
   }
   SimplifyRules rules;
   rules.layout = true;
+  rules.constants = false;  // arange() stays an expression
   const OpGraph graph = simplify(build_graph(test::shipped_network(row["network"]), sizes), rules, {}).graph;
   const LoopGraph loops =
       lower(graph, test::h200(), 0, static_cast<OpIndex>(graph.ops.size()), view_offsets(graph));
@@ -175,7 +202,8 @@ std::vector<Seen> planned_kernels(const json& row) {
         seen.elements =
             std::max(seen.elements, loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1));
         for (const std::string_view name : loop.aten)
-          if (computes(std::string(name))) seen.ops.insert(std::string(name));
+          if (computes(std::string(name)))
+            seen.ops.insert(name == "max_pool2d" ? "max_pool2d_with_indices" : std::string(name));
       }
     }
     all.push_back(seen);

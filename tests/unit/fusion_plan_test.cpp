@@ -30,12 +30,13 @@ struct Compiled {
 };
 
 Compiled compile(const std::string& inputs, const std::string& lines, const FusionRules& rules = {},
-                 const std::string& gives = "z") {
+                 const std::string& gives = "z", const LowerOptions& lowering = {}) {
   Compiled c;
   c.graph = build_graph(
       test::network_of("name: n\ninputs:\n" + inputs + "body:\n" + lines + "gives: [" + gives + "]\n"),
       test::sizes(1, 1));
-  c.loops = lower(c.graph, test::h200(), 0, static_cast<OpIndex>(c.graph.ops.size()), view_offsets(c.graph));
+  c.loops = lower(c.graph, test::h200(), 0, static_cast<OpIndex>(c.graph.ops.size()), view_offsets(c.graph),
+                  lowering);
   c.plan = plan_fusion(c.loops, rules);
   c.kernels = kernels_of(c.graph, c.loops, c.plan, inductor());
   return c;
@@ -97,10 +98,14 @@ TEST_CASE("a matrix product is a library's kernel: nothing joins it") {
         Names{"triton_poi_fused_exp_0", "extern_kernels.mm", "triton_poi_fused__unsafe_view_relu_1"});
 }
 
-TEST_CASE("a bias that only elementwise ops see is added by them") {
+TEST_CASE("a bias rides on its product, or goes to the elementwise ops that alone see it") {
   CHECK(names(compile(matrix, "  - z = relu(linear(x, 512))\n")) ==
+        Names{"extern_kernels.addmm", "triton_poi_fused_relu_view_0"});
+  LowerOptions apart;
+  apart.unfuse_bias = true;
+  CHECK(names(compile(matrix, "  - z = relu(linear(x, 512))\n", {}, "z", apart)) ==
         Names{"extern_kernels.mm", "triton_poi_fused__unsafe_view_add_relu_0"});
-  CHECK(names(compile(matrix, "  - z = linear(x, 512)\n")) == Names{"extern_kernels.addmm"});
+  CHECK(names(compile(matrix, "  - z = linear(x, 512)\n", {}, "z", apart)) == Names{"extern_kernels.addmm"});
 }
 
 TEST_CASE("kernels that read the same tensor join, if the tensor is worth it") {
