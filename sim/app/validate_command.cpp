@@ -84,8 +84,10 @@ class Predictor {
 
 ExitCode run_validate(const ValidateArguments& arguments, const Surroundings& surroundings) {
   bool past_limits = false;
+  std::vector<validate::Table> tables;
+  std::vector<std::vector<validate::Prediction>> all;
   for (const std::string& file : arguments.tables) {
-    const validate::Table table = validate::read_table(file);
+    const validate::Table& table = tables.emplace_back(validate::read_table(file));
     Predictor predictor(arguments, surroundings, std::filesystem::path(file).parent_path());
     std::map<std::string, double> speeds;
     for (const auto& [machine, name] : table.calibrations) {
@@ -117,7 +119,9 @@ ExitCode run_validate(const ValidateArguments& arguments, const Surroundings& su
       surroundings.out(validate::to_text(result));
     }
     past_limits = past_limits || !result.failures.empty();
+    all.push_back(std::move(predictions));
   }
+  if (arguments.format == "text") surroundings.out(validate::to_text(validate::directions(tables, all)));
   return past_limits ? ExitCode::ExpectationFailed : ExitCode::Done;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace gpusim::validate {
 namespace {
@@ -109,6 +110,51 @@ Result score(const Table& table, const std::vector<Prediction>& predictions) {
     if (limit.exact && group->exact < *limit.exact) past("exact", group->exact, *limit.exact);
   }
   return result;
+}
+
+Directions directions(const std::vector<Table>& tables,
+                      const std::vector<std::vector<Prediction>>& predictions) {
+  struct Mode {
+    const Case* row = nullptr;
+    double predicted = 0;
+  };
+  std::map<std::string, std::vector<Mode>> workloads;
+  for (std::size_t t = 0; t < tables.size(); ++t)
+    for (std::size_t i = 0; i < tables[t].cases.size(); ++i) {
+      const Case& row = tables[t].cases[i];
+      const std::size_t slash = row.name.rfind('/');
+      if (!row.step_us || slash == std::string::npos) continue;
+      workloads[row.name.substr(0, slash)].push_back({&row, predictions[t][i].step_us});
+    }
+  Directions result;
+  for (const auto& [name, modes] : workloads)
+    for (std::size_t i = 0; i < modes.size(); ++i)
+      for (std::size_t j = i + 1; j < modes.size(); ++j) {
+        const Mode& a = modes[i];
+        const Mode& b = modes[j];
+        const bool apart = a.row->step_us->high * (1 + widened) < b.row->step_us->low ||
+                           b.row->step_us->high * (1 + widened) < a.row->step_us->low;
+        if (!apart) continue;
+        ++result.pairs;
+        if ((a.row->step_us->value < b.row->step_us->value) == (a.predicted < b.predicted)) {
+          ++result.right;
+          continue;
+        }
+        result.wrong.push_back(fmt::format("{} {}, predicted {}\n         {} {}, predicted {}", a.row->name,
+                                           amount(a.row->step_us->value), amount(a.predicted), b.row->name,
+                                           amount(b.row->step_us->value), amount(b.predicted)));
+      }
+  return result;
+}
+
+std::string to_text(const Directions& directions) {
+  if (directions.pairs == 0) return {};
+  std::string out = fmt::format(
+      "which mode is faster: right in {} of {} pairs that {:.0f} % more range leaves "
+      "apart\n",
+      directions.right, directions.pairs, 100 * widened);
+  for (const std::string& pair : directions.wrong) out += "  wrong: " + pair + '\n';
+  return out;
 }
 
 std::string to_text(const Result& result) {

@@ -65,6 +65,20 @@ struct Result {
 /// `predictions` as `table.cases`.
 Result score(const Table& table, const std::vector<Prediction>& predictions);
 
+/// Whether the faster one of two modes of a workload is predicted to be faster.
+struct Directions {
+  std::size_t pairs = 0;  ///< Whose ranges, widened by `widened`, do not touch.
+  std::size_t right = 0;
+  std::vector<std::string> wrong;  ///< In words.
+};
+/// Equal work moves by so much between sessions (docs/accuracy.md).
+inline constexpr double widened = 0.15;
+/// Cases "WORKLOAD/MODE" of all tables; `predictions` as the tables' cases.
+Directions directions(const std::vector<Table>& tables,
+                      const std::vector<std::vector<Prediction>>& predictions);
+/// Empty without pairs.
+std::string to_text(const Directions& directions);
+
 /// At most 80 columns.
 std::string to_text(const Result& result);
 std::string to_csv(const Result& result);
