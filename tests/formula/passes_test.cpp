@@ -244,7 +244,8 @@ TEST_CASE("S4-50: TensorRT's five passes, of which cleaning does three things", 
   CHECK(pass(cleaned, "constants").ops_removed == 4);
   CHECK(pass(cleaned, "no_ops").ops_removed == 1);
   // The others: fusion, precision, kernel selection, memory planning.
-  const CompileOptions options{.precision = ElementType::Fp8};
+  CompileOptions options;
+  options.precision = ElementType::Fp8;
   const bool others[] = {FusionRules{}.pointwise, options.precision.has_value(),
                          ProductRules{.templates = true}.templates,
                          eager_memory(before, h200()).peak > Bytes(0)};
