@@ -113,7 +113,7 @@ std::string signature(const LoopGraph& graph, const FusionGroup& group, const st
     add(loop.rnumel);
     for (const std::vector<Touch>* touches : {&loop.reads, &loop.writes})
       for (const Touch& touch : *touches) {
-        add(touch.access.offset());
+        add(touch.access.is_irregular() ? -1 : touch.access.offset());
         add(touch.bytes.value());
         for (std::size_t d = 0; d < touch.access.count(); ++d) {
           add(touch.access.digit(d).size);
