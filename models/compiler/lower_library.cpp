@@ -124,14 +124,13 @@ void lower_attention(Lowering& l, const Op& op) {
       if (!masked) continue;
       const TensorIndex mask = op.inputs[3];
       const TensorType numbers = contiguous_tensor(l.type(op.inputs.front()).element, l.type(mask).shape);
-      BufferIndex& buffer = l.prepared(mask);  // once for all that read it
-      if (buffer == loop_none) {
-        LoopValue value = l.read(mask, numbers);
-        value.functions += 3;
-        Lowering::name(value, "where");
-        buffer = l.new_buffer(elements(numbers), numbers.element);
-        l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer});
-      }
+      // Each attention converts it anew: the loops of a few layers are one kernel, as far as they stand near
+      // each other.
+      LoopValue value = l.read(mask, numbers);
+      value.functions += 3;
+      Lowering::name(value, "where");
+      const BufferIndex buffer = l.new_buffer(elements(numbers), numbers.element);
+      l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer});
       plain.inputs[3] = graph_none;
       const LoopIndex index = l.library(plain, calls, copies);
       l.loops().loops[index].reads.push_back({.buffer = buffer,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -112,8 +111,6 @@ class Lowering {
   std::int64_t irregular_ = 0;
 
  public:
-  /// The buffer with what a library wants of `t` in another form; none yet: to be set.
-  BufferIndex& prepared(TensorIndex t) { return prepared_.try_emplace(t, loop_none).first->second; }
   std::int64_t next_irregular() { return ++irregular_; }
   std::int64_t offset(TensorIndex t) const { return offsets_[t]; }
   /// Ops of the region that read `t`.
@@ -124,7 +121,6 @@ class Lowering {
   void add_view_name(TensorIndex t, std::string_view name) { views_[t].push_back(name); }
 
  private:
-  std::map<TensorIndex, BufferIndex> prepared_;
   std::vector<OpIndex> readers_;
   std::vector<std::uint32_t> reader_begin_;
 };
