@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 
 namespace gpusim {
 namespace {
@@ -40,40 +39,17 @@ std::vector<OpIndex> ops_of(const SmallGraph& small, Set set) {
   return ops;
 }
 
-/// What a group moves, whatever the others are: the two groups of it and all other ops.
-Bytes bytes_of_group(const FusionLegality& legality, const std::vector<OpIndex>& group) {
-  const TrafficGraph& traffic = legality.traffic();
-  const auto inside = [&](OpIndex op) { return std::find(group.begin(), group.end(), op) != group.end(); };
-  Bytes bytes{0};
-  std::vector<TensorIndex> looks;
-  for (const OpIndex op : group) {
-    for (const TensorIndex t : traffic.ops[op].inputs) {
-      const OpIndex maker = legality.maker(traffic.root(t));
-      if (maker == graph_none || !inside(maker)) looks.push_back(t);
-    }
-    for (const TensorIndex t : traffic.ops[op].outputs) {
-      const std::vector<OpIndex>& readers = legality.readers(t);
-      if (legality.is_result(t) || !std::all_of(readers.begin(), readers.end(), inside))
-        bytes += traffic.tensors[t].written;
-    }
-  }
-  std::sort(looks.begin(), looks.end(), [&](TensorIndex a, TensorIndex b) {
-    return std::tuple(traffic.root(a), a) < std::tuple(traffic.root(b), b);
-  });
-  looks.erase(std::unique(looks.begin(), looks.end()), looks.end());
-  for (std::size_t i = 0; i < looks.size();) {
-    const TensorIndex root = traffic.root(looks[i]);
-    Bytes sum{0};
-    for (; i < looks.size() && traffic.root(looks[i]) == root; ++i) sum += traffic.tensors[looks[i]].read;
-    bytes += std::min(sum, traffic.tensors[root].read);
-  }
-  return bytes;
+/// What a group moves, however the others are grouped.
+Bytes bytes_of_group(const TrafficGraph& traffic, const std::vector<OpIndex>& group) {
+  OpGroups groups{group};
+  for (OpIndex op = 0; op < traffic.ops.size(); ++op)
+    if (std::find(group.begin(), group.end(), op) == group.end()) groups.push_back({op});
+  return plan_traffic(traffic, groups).groups.front().total();
 }
 
 /// The best way to have done a set of ops.
 struct Way {
   Bytes bytes{0};
-  std::int32_t kernels = 0;
   Set last = 0;  ///< The group that came last.
 };
 
@@ -85,7 +61,7 @@ ExhaustivePlan exhaustive_plan(const FusionLegality& legality) {
   std::vector<std::optional<Bytes>> group_bytes(all + 1);  // None: no kernel.
   for (Set group = 1; group <= all; ++group)
     if (const std::vector<OpIndex> ops = ops_of(small, group); !legality.refusal(ops))
-      group_bytes[group] = bytes_of_group(legality, ops);
+      group_bytes[group] = bytes_of_group(legality.traffic(), ops);
 
   std::vector<std::optional<Way>> best(all + 1);
   best[0] = Way{};
@@ -98,10 +74,9 @@ ExhaustivePlan exhaustive_plan(const FusionLegality& legality) {
       for (std::size_t i = 0; i < small.ops.size(); ++i)
         if ((group >> i & 1U) != 0) ready = ready && (small.before[i] & ~(done | group)) == 0;
       if (!ready) continue;
-      const Way way{best[done]->bytes + *group_bytes[group], best[done]->kernels + 1, group};
+      const Way way{best[done]->bytes + *group_bytes[group], group};
       std::optional<Way>& other = best[done | group];
-      if (!other || std::tuple(way.bytes, way.kernels) < std::tuple(other->bytes, other->kernels))
-        other = way;
+      if (!other || way.bytes < other->bytes) other = way;
     }
   }
 

@@ -15,8 +15,7 @@ struct ExhaustivePlan {
 };
 
 /// The partition into groups that may be kernels (FusionLegality) and can run one after the other with the
-/// least traffic; of several the one with the fewest kernels, then the first that is found. Views do not
-/// count as ops.
+/// least traffic; of several the first that is found. Views do not count as ops.
 ///
 /// Tries every way to go from nothing done to all done by one legal group after the other. What a group moves
 /// depends on the group alone, so the best way to each set of done ops is enough. Takes up to 3^ops steps.

@@ -180,8 +180,10 @@ FusionCandidate::Reason FusionCandidate::against_cycle() const {
 FusionCandidate::Reason FusionCandidate::against_places() const {
   for (const Edge& edge : edges_) {
     if (is(*edge.from, Kind::Store))
-      return quoted(*edge.from) + " writes at places that data decide, and " + quoted(*edge.to) +
-             " needs all of it";
+      return quoted(*edge.from) + " writes " +
+             (op(*edge.from).kind->fusion == FusionClass::Scatter ? "at places that data decide"
+                                                                  : "a part of memory") +
+             ", and " + quoted(*edge.to) + " needs all of it";
     const std::size_t table = op(*edge.to).kind->name == "embedding" ? 1 : 0;
     if (op(*edge.to).kind->fusion == FusionClass::Gather && edge.input == table)
       return quoted(*edge.to) + " reads what " + quoted(*edge.from) + " makes at places that data decide";
@@ -341,7 +343,7 @@ std::int64_t FusionCandidate::made(const Member& member) const {
 /// Element by element, or row by row what there is one of per row.
 bool FusionCandidate::in_step(const Member& from, const Access& access) const {
   const Access places = access.without_inner_broadcast();
-  return places.is_straight() && places.offset() == 0 && places.size() == made(from) &&
+  return places.is_straight() && places.size() == made(from) &&
          writes_straight(legality_.graph(), op(from), from.space);
 }
 

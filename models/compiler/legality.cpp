@@ -23,7 +23,7 @@ FusionLegality::FusionLegality(const OpGraph& graph, const Backend& backend, con
     for (const TensorIndex t : traffic_.ops[op].inputs) {
       const TensorIndex root = traffic_.root(t);
       if (makers_[root] != graph_none) before_[op].push_back(makers_[root]);
-      if (readers_[root].empty() || readers_[root].back() != op) readers_[root].push_back(op);
+      readers_[root].push_back(op);
     }
   }
   for (const TensorIndex t : traffic_.outputs) is_result_[traffic_.root(t)] = true;

@@ -109,6 +109,11 @@ LoopSpace loop_space(const OpGraph& graph, const Op& op) {
   const auto over_result = [&](Kind kind) {
     return op.outputs.empty() ? LoopSpace{.kind = kind} : over(kind, graph.tensors[op.outputs.front()].type);
   };
+  // Only ops in place write less than the memory that they give.
+  if (!op.outputs.empty() && op.kind->recompute == RecomputeClass::Never) {
+    const GraphTensor& made = graph.tensors[op.outputs.front()];
+    if (dense_bytes(made.type) < graph.storages[made.storage].bytes) return over_result(Kind::Store);
+  }
   switch (op.kind->fusion) {
     case FusionClass::Pointwise:
     case FusionClass::View:  // One that has to copy.

@@ -16,7 +16,7 @@ struct LoopSpace {
     Elementwise,  ///< One result per step; reads by index (gathers) too.
     Reduction,    ///< Results per row, or per element of rows that it had to see first (softmax, norms).
     Product,      ///< Matrix products and convolutions.
-    Store,        ///< Writes at places that data decide.
+    Store,        ///< Writes at places that data decide, or a part of memory that stays.
     Library,      ///< A kernel as it is.
   };
   Kind kind = Kind::Elementwise;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "models/compiler/buckets.hpp"
 #include "models/compiler/capture_regions.hpp"
 #include "models/graph/value.hpp"
 #include "sim/config/backend_reader.hpp"
@@ -76,7 +77,7 @@ KernelOverride read_override(const Node& node) {
 GraphBuckets read_buckets(const Node& node) {
   if (node.is_scalar()) {
     if (node.text() != "default") node.fail_unknown(std::vector<std::string>{"default"});
-    return default_buckets();
+    return default_buckets(ServingLimits{});
   }
   GraphBuckets buckets;
   Errors errors;
@@ -443,13 +444,6 @@ std::vector<ShapeStep> read_shapes(const Node& list, const NetworkSizes& sizes) 
     errors.add(list.diagnostic("the list of shapes is empty", "leave the key away if all steps are alike"));
   errors.throw_if_any();
   return shapes;
-}
-
-GraphBuckets default_buckets() {
-  GraphBuckets buckets{{1, 2, 4}};
-  for (std::int64_t size = 8; size < 256; size += 8) buckets.sizes.push_back(size);
-  for (std::int64_t size = 256; size <= 512; size += 16) buckets.sizes.push_back(size);
-  return buckets;
 }
 
 }  // namespace gpusim

@@ -45,8 +45,4 @@ void check_compile_names(const config::Node& variant, const OpGraph& graph);
 /// `shapes: [{batch: 1}, {batch: 8, sequence: 256}]`: what a step leaves out is as in `sizes`.
 std::vector<ShapeStep> read_shapes(const config::Node& list, const NetworkSizes& sizes);
 
-/// The batch sizes that vLLM records: 1, 2, 4, then every 8th to 248, then every 16th to 512
-/// (vllm/config/compilation.py).
-GraphBuckets default_buckets();
-
 }  // namespace gpusim

@@ -418,14 +418,19 @@ TEST_CASE("More ops than can be tried are refused, views not counted") {
   CHECK_THAT(compile_error([&] { exhaustive_plan(too_many); }), ContainsSubstring("exhaustive_ops_max"));
 }
 
-TEST_CASE("Of plans that move the same, the one with fewer kernels is taken") {
-  // The scalar's op moves as much alone as with the others.
+TEST_CASE("Groups that would each be a kernel but need each other are no plan") {
+  // {a, d} and {b, e} would move the least, but d needs b and e needs a.
   const OpGraph graph =
-      fusion_graph("x: {shape: [64, 64]}", "  - a = exp(x)\n  - b = cos(a)\n  - y = sin(b)\n", "y");
+      fusion_graph("x: {shape: [64, 64]}, w: {shape: [64, 64]}",
+                   "  - a = exp(x)\n  - b = cos(w)\n  - d = a + b\n  - e = a * b\n", "d, e");
   const Backend backend = joining_backend();
-  const BackendMode mode;
-  const ExhaustivePlan plan = exhaustive_plan(FusionLegality(graph, backend, mode));
-  CHECK(plan.groups == OpGroups{{0, 1, 2}});
+  BackendMode pairs;
+  pairs.fusion.ops_max = 2;
+  pairs.fusion.siblings = false;
+  const FusionLegality legality(graph, backend, pairs);
+  CHECK_FALSE(legality.refusal(ops_named(graph, {"a", "d"})));
+  CHECK_FALSE(legality.refusal(ops_named(graph, {"b", "e"})));
+  CHECK(exhaustive_plan(legality).traffic.total() == Bytes(9 * 64 * 64 * 2));
 }
 
 }  // namespace

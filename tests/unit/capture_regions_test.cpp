@@ -27,12 +27,18 @@ CompileOptions dynamo(std::vector<GraphBreak> breaks = {}) {
 /// The ops of each region by their kinds: "[linear exp]" where it is compiled, "linear exp" where it is not.
 std::vector<std::string> pieces(const OpGraph& graph, const CapturedStep& step) {
   std::vector<std::string> result;
+  OpIndex at = 0;
   for (const Region& region : step.regions) {
+    // Every op once, in order.
+    CHECK(region.first == at);
+    CHECK(region.last > at);
+    at = region.last;
     std::string text;
     for (OpIndex i = region.first; i < region.last; ++i)
       text += (text.empty() ? "" : " ") + std::string(graph.ops[i].kind->name);
     result.push_back(region.compiled ? "[" + text + "]" : text);
   }
+  CHECK(at == graph.ops.size());
   return result;
 }
 
@@ -172,6 +178,38 @@ TEST_CASE("A loop that is written out is straight-line code", "[compiler][captur
       capture_regions(graph, dynamo({{.after = "fn", .cause = BreakCause::Print, .in_loop = true}}));
   CHECK(looped.regions.front().compiled == false);
   CHECK(looped.graph_breaks == 1);
+}
+
+TEST_CASE("A break inside of a block whose loop is written out splits step and block",
+          "[compiler][capture]") {
+  const OpGraph graph = program("");
+  CHECK(captured(graph, dynamo({{.after = "blk[1].relu", .in_loop = false}})) ==
+        std::vector<std::string>{"[" + head + " relu linear add]", "[relu]", "[linear add]",
+                                 "[relu linear add " + tail + "]"});
+}
+
+TEST_CASE("A break at the end of a block comes before one behind the block", "[compiler][capture]") {
+  const OpGraph graph = program("");
+  const CapturedStep step = capture_regions(
+      graph, dynamo({{.after = "blk[1]", .in_loop = false}, {.after = "blk[1].y", .in_loop = false}}));
+  CHECK(pieces(graph, step) == std::vector<std::string>{"[" + head + " relu linear add]", "[relu linear add]",
+                                                        "[relu linear add " + tail + "]"});
+  REQUIRE(step.breaks.size() == 2);
+  CHECK(step.breaks[0].where == "blk[1].y");
+  CHECK(step.breaks[1].where == "blk[1]");
+}
+
+TEST_CASE("A break inside of a library module leaves it eager", "[compiler][capture]") {
+  const OpGraph graph = build_graph(
+      network_of(
+          "name: n\ninputs:\n  x: {shape: [8, 64]}\n"
+          "blocks:\n  shared:\n    takes: [x, w]\n    body:\n      - y = linear(x, weight=w)\n"
+          "    gives: [y]\n"
+          "body:\n  - w = parameter([64, 64])\n  - x = shared(exp(x), w)\n  - x = sin(x)\ngives: [x]\n"),
+      sizes(1, 1));
+  CHECK(captured(graph) == std::vector<std::string>{"[exp linear sin]"});
+  CHECK(captured(graph, dynamo({{.after = "shared.y"}})) ==
+        std::vector<std::string>{"[exp]", "linear", "[sin]"});
 }
 
 TEST_CASE("What reads a number waits behind its region, other causes do not", "[compiler][capture]") {
@@ -341,6 +379,7 @@ TEST_CASE("Llama in its loop: any number of breaks makes 17 graph launches, tabl
   CHECK(step.regions[1].parameters == 9);
   for (std::size_t r = 1; r < 17; ++r) CHECK(step.regions[r].like == 1);
   CHECK(step.graph_breaks == count);
+  CHECK(step.breaks.front().effect == "step is given up: 17 calls compiled by themselves, 6 ops eager");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/compiler/buckets.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/scenario/compile_reader.hpp"
@@ -163,19 +164,8 @@ TEST_CASE("Batch sizes are recorded as one CUDA graph each, or in pieces") {
   const CompileOptions pieces =
       compiled("backend: inductor\ncuda_graph: {policy: piecewise, buckets: default}\n");
   CHECK(pieces.mode.cuda_graphs == CudaGraphPolicy::Piecewise);
-  CHECK(pieces.buckets == default_buckets());
+  CHECK(pieces.buckets == default_buckets(ServingLimits{}));
   CHECK_FALSE(compiled("backend: inductor\ncuda_graph: full\n").buckets);
-}
-
-TEST_CASE("The batch sizes that vLLM records are 1, 2, 4, every 8th to 248 and every 16th to 512") {
-  const std::vector<std::int64_t> sizes = default_buckets().sizes;
-  CHECK(sizes.size() == 3 + 31 + 17);
-  CHECK(std::vector<std::int64_t>(sizes.begin(), sizes.begin() + 5) ==
-        std::vector<std::int64_t>{1, 2, 4, 8, 16});
-  CHECK(sizes[33] == 248);
-  CHECK(sizes[34] == 256);
-  CHECK(sizes[35] == 272);
-  CHECK(sizes.back() == 512);
 }
 
 TEST_CASE("An eager network keeps its CUDA graph where all workloads have it") {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/compiler/legality.hpp"
+#include "models/compiler/loop_space.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fusion.hpp"
 #include "tests/support/traffic_text.hpp"
@@ -74,6 +75,14 @@ TEST_CASE("What is written at places that data decide is read in another kernel"
                    "  - v = exp(r)\n  - s = index_add_(x, i, v)\n  - y = relu(x)\n", "y");
   CHECK(refusal_of(graph, {"v", "s"}) == "legal");
   CHECK(refusal_of(graph, {"s", "y"}) == "'s' writes at places that data decide, and 'y' needs all of it");
+}
+
+TEST_CASE("Memory of which a part is written is read in another kernel") {
+  const OpGraph graph = fusion_graph(
+      "x: {shape: [64, 64]}, r: {shape: [8, 64]}",
+      "  - v = exp(r)\n  - s = copy_(slice(x, 0, 8, 16), v)\n  - y = relu(slice(x, 0, 8, 16))\n", "y");
+  CHECK(refusal_of(graph, {"v", "s"}) == "legal");
+  CHECK(refusal_of(graph, {"s", "y"}) == "'s' writes a part of memory, and 'y' needs all of it");
 }
 
 TEST_CASE("What a group makes is not looked up by index in it") {
@@ -176,6 +185,42 @@ TEST_CASE("What is in memory is read at the index at which it is made") {
   CHECK(refusal_of(inlined, {"a", "y"}) == "legal");
 }
 
+TEST_CASE("A row's op reads the rows' results, not the first elements of the tensor") {
+  const OpGraph graph = fusion_graph("x: {shape: [64, 1024]}",
+                                     "  - a = softmax(x)\n  - m = mean(x, -1)\n"
+                                     "  - y = m + slice(view(a, [-1]), 0, 0, 64)\n",
+                                     "y");
+  CHECK(refusal_of(graph, {"a", "m"}) == "legal");
+  CHECK(refusal_of(graph, {"a", "m", "y"}) == "'y' reads what 'a' makes in part");
+}
+
+TEST_CASE("Rows are written in the order of the dimensions, whatever the order in which they lie") {
+  const OpGraph graph = fusion_graph("x: {shape: [8, 16, 64]}",
+                                     "  - a = exp(transpose(x, 0, 1))\n  - s = sum(a, -1)\n"
+                                     "  - b = exp(x)\n  - t = sum(b, -1)\n",
+                                     "a, s, b, t");
+  CHECK(refusal_of(graph, {"a", "s"}) == "'s' reads what 'a' makes in another order");
+  CHECK(refusal_of(graph, {"b", "t"}) == "legal");
+}
+
+TEST_CASE("Reductions have as many columns as elements go into one result") {
+  const OpGraph graph = fusion_graph("x: {shape: [8, 16, 32, 32]}",
+                                     "  - a = sum(x)\n  - b = sum(x, [1, 3])\n  - c = softmax(x, 1)\n"
+                                     "  - d = layer_norm(x)\n  - e = group_norm(x, groups=4)\n"
+                                     "  - f = batch_norm(x, training=true)\n  - g = adaptive_avg_pool2d(x)\n",
+                                     "a, b, c, d, e, f, g");
+  const auto columns = [&](const char* name) {
+    return loop_space(graph, graph.ops[op_named(graph, name)]).columns;
+  };
+  CHECK(columns("a") == 8 * 16 * 32 * 32);
+  CHECK(columns("b") == 16 * 32);
+  CHECK(columns("c") == 16);
+  CHECK(columns("d") == 32);
+  CHECK(columns("e") == 4 * 32 * 32);
+  CHECK(columns("f") == 8 * 32 * 32);
+  CHECK(columns("g") == 32 * 32);
+}
+
 TEST_CASE("A result per row is spread along its row, not across") {
   const std::string x = "x: {shape: [512, 512]}";
   const OpGraph along = fusion_graph(x, "  - m = mean(x, -1, keepdim=true)\n  - y = x - m\n", "y");
@@ -261,6 +306,13 @@ TEST_CASE("A second bias, and one behind the activation, are no bias") {
   CHECK(refusal_of(two, {"p", "d", "e"}, both) == "'e': a product takes one bias, before its activation");
 }
 
+TEST_CASE("What a bias is computed from rides on a template, not on the library's product") {
+  const OpGraph graph =
+      fusion_graph(product_inputs, "  - p = matmul(x, w)\n  - e = exp(c)\n  - b = p + e\n", "b");
+  CHECK(refusal_of(graph, {"p", "e", "b"}) == "'e' neither feeds nor follows the product 'p'");
+  CHECK(refusal_of(graph, {"p", "e", "b"}, template_mode()) == "legal");
+}
+
 TEST_CASE("An epilogue has the product's shape and order, and is no reduction or store") {
   const OpGraph graph =
       fusion_graph(product_inputs + ", i: {shape: [512], dtype: int64}, t: {shape: [512, 128]}",
@@ -296,6 +348,27 @@ TEST_CASE("A prologue feeds one operand of the product and nothing else") {
   CHECK(refusal_of(shared, {"e", "p", "y"}, template_mode()) == "'e' feeds 'y' besides the product 'p'");
 }
 
+TEST_CASE("A norm rides on the next product where the backend has the pattern, no other reduction does") {
+  const OpGraph graph = fusion_graph("x: {shape: [512, 256]}, w: {shape: [256, 128]}",
+                                     "  - n = rms_norm(x)\n  - s = softmax(x)\n  - p = matmul(n, w)\n"
+                                     "  - q = matmul(s, w)\n",
+                                     "p, q");
+  BackendMode pattern = template_mode();
+  pattern.products.norm_prologue = true;
+  CHECK(refusal_of(graph, {"n", "p"}, pattern) == "legal");
+  CHECK(refusal_of(graph, {"n", "p"}, template_mode()) ==
+        "the product 'p' needs whole rows of the reduction 'n'");
+  CHECK(refusal_of(graph, {"s", "q"}, pattern) == "the product 'q' needs whole rows of the reduction 's'");
+}
+
+TEST_CASE("The bias of a convolution is one number for each channel") {
+  const std::string inputs = "x: {shape: [8, 16, 32, 32]}, c: {shape: [64, 1, 1]}, r: {shape: [32]}";
+  const std::string conv = "  - p = conv2d(x, 64, kernel=3, padding=1, bias=false)\n";
+  CHECK(refusal_of(fusion_graph(inputs, conv + "  - b = p + c\n", "b"), {"p", "b"}) == "legal");
+  CHECK_THAT(refusal_of(fusion_graph(inputs, conv + "  - b = p + r\n", "b"), {"p", "b"}),
+             ContainsSubstring("but no other op"));
+}
+
 TEST_CASE("What neither feeds nor follows a product is another kernel") {
   const OpGraph graph = fusion_graph("x: {shape: [512, 256]}, w: {shape: [256, 128]}",
                                      "  - p = matmul(x, w)\n  - y = exp(x)\n", "p, y");
@@ -306,6 +379,22 @@ TEST_CASE("Two products that need nothing of each other are two kernels too") {
   const OpGraph graph = fusion_graph("x: {shape: [512, 256]}, w: {shape: [256, 128]}, v: {shape: [256, 128]}",
                                      "  - p = matmul(x, w)\n  - q = matmul(x, v)\n", "p, q");
   CHECK(refusal_of(graph, {"p", "q"}, template_mode()) == "'p' and 'q' are two matrix products");
+}
+
+TEST_CASE("Attention is recognised with its scores inside, along the keys, its weights on the left") {
+  const std::string inputs = "q: {shape: [16, 64, 64]}, k: {shape: [16, 64, 64]}, v: {shape: [16, 64, 64]}";
+  const auto refusal = [&](const std::string& body, const std::string& gives) {
+    const OpGraph graph = fusion_graph(inputs, body, gives);
+    return refusal_of(graph, all_ops(graph));
+  };
+  const std::string two = "'s' and 'y' are two matrix products: the second needs whole rows of the first";
+  CHECK(refusal("  - s = matmul(q, k)\n  - p = softmax(s)\n  - y = matmul(p, v)\n", "y") == "legal");
+  CHECK(refusal("  - s = matmul(q, k)\n  - p = softmax(s)\n  - y = matmul(p, v)\n", "y, p") == two);
+  CHECK(refusal("  - s = matmul(q, k)\n  - p = softmax(s, 1)\n  - y = matmul(p, v)\n", "y") == two);
+  CHECK(refusal("  - s = matmul(q, k)\n  - p = softmax(s)\n  - y = matmul(v, p)\n", "y") == two);
+  CHECK(refusal("  - s = matmul(q, k)\n  - p = softmax(s)\n  - r = softmax(p)\n  - y = matmul(r, v)\n",
+                "y") == two);
+  CHECK(refusal("  - p = softmax(q)\n  - s = matmul(p, k)\n  - y = matmul(s, v)\n", "y") == two);
 }
 
 // --- Plans.
