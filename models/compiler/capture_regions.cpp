@@ -314,6 +314,7 @@ class Capture {
     for (const CallIndex c : frames_) ++pieces[c];
     std::map<CallIndex, std::int64_t> numbers;
     std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::size_t>> compiled_before;
+    std::map<std::vector<OpIndex>, std::size_t> graphs;
     std::vector<std::size_t> seen(graph_.tensors.size(), graph_.ops.size() + 1);
     for (std::size_t r = 0; r < frames_.size(); ++r) {
       Region& region = result_.regions[r];
@@ -321,14 +322,20 @@ class Capture {
       const std::int64_t number = numbers[c]++;
       region.name = frame_name(c) + (pieces[c] > 1 ? "/" + std::to_string(number) : "");
       region.like = r;
+      region.same_graph = r;
       if (!region.compiled) continue;
+      std::vector<OpIndex> ops;
+      for (OpIndex i = region.first; i < region.last; ++i) ops.push_back(graph_.ops[i].like);
+      region.same_graph = graphs.try_emplace(std::move(ops), r).first->second;
+      // The same code is the same piece of the same block.
       std::vector<std::size_t>& candidates = compiled_before[{calls()[c].block, number}];
-      for (const std::size_t candidate : candidates)
-        if (same_ops(result_.regions[candidate], region)) {
-          region.like = candidate;
-          break;
-        }
-      if (region.like == r) candidates.push_back(r);
+      const auto known = std::find_if(candidates.begin(), candidates.end(), [&](std::size_t candidate) {
+        return result_.regions[candidate].same_graph == region.same_graph;
+      });
+      if (known != candidates.end())
+        region.like = *known;
+      else
+        candidates.push_back(r);
       for (OpIndex i = region.first; i < region.last; ++i)
         for (const TensorIndex t : graph_.ops[i].inputs)
           if (t != graph_none && guarded(graph_.tensors[t]) && std::exchange(seen[t], r) != r)
@@ -346,13 +353,6 @@ class Capture {
   static bool guarded(const GraphTensor& tensor) {
     return tensor.producer == graph_none &&
            (tensor.role == Role::Parameter || tensor.role == Role::Buffer || tensor.role == Role::State);
-  }
-
-  bool same_ops(const Region& a, const Region& b) const {
-    if (a.last - a.first != b.last - b.first) return false;
-    for (OpIndex i = 0; i < a.last - a.first; ++i)
-      if (graph_.ops[a.first + i].like != graph_.ops[b.first + i].like) return false;
-    return true;
   }
 
   const OpGraph& graph_;

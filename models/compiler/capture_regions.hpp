@@ -22,6 +22,9 @@ struct Region {
   /// The first region that is compiled from the same code for the same shapes, itself if there is none
   /// before: equal blocks that are compiled by themselves are compiled once.
   std::size_t like = 0;
+  /// The first region with the same ops, whatever code they stand in: what is generated for one is found in
+  /// the cache for the others.
+  std::size_t same_graph = 0;
   bool waits = false;  ///< The host waits for the device behind it (ops that wait do so by themselves).
   std::int64_t host_reads = 0;  ///< Copies to the host behind it (.item()): one GPU op each.
   friend bool operator==(const Region&, const Region&) = default;

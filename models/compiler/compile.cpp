@@ -176,7 +176,7 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
     for (const CompiledKernel& kernel : plan.kernels) {
       if (kernel.what != KernelClass::Generated && kernel.what != KernelClass::Template) continue;
       ++step.kernels;
-      names.insert(kernel.name + '@' + std::to_string(region.like));
+      names.insert(kernel.name + '@' + std::to_string(region.same_graph));
     }
     plan.cuda_graph = options.mode.cuda_graphs;
     if (plan.cuda_graph == CudaGraphPolicy::None) continue;

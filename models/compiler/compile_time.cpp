@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "models/graph/catalogue.hpp"
 
@@ -14,19 +12,14 @@ namespace gpusim {
 CompileCounts compile_counts(const OpGraph& graph, const CapturedStep& step) {
   CompileCounts counts;
   std::set<OpIndex> products;
-  std::set<std::vector<OpIndex>> known;
   for (std::size_t r = 0; r < step.regions.size(); ++r) {
     const Region& region = step.regions[r];
     if (!region.compiled || region.like != r) continue;
-    std::vector<OpIndex> ops;
-    for (OpIndex i = region.first; i < region.last; ++i) {
-      ops.push_back(graph.ops[i].like);
-      if (graph.ops[i].kind->fusion == FusionClass::Product) products.insert(graph.ops[i].like);
-    }
-    const auto count = static_cast<std::int64_t>(ops.size());
-    const bool is_new = known.insert(std::move(ops)).second;
+    const bool is_new = region.same_graph == r;
     ++(is_new ? counts.regions : counts.regions_again);
-    (is_new ? counts.ops : counts.ops_again) += count;
+    (is_new ? counts.ops : counts.ops_again) += region.last - region.first;
+    for (OpIndex i = region.first; i < region.last; ++i)
+      if (graph.ops[i].kind->fusion == FusionClass::Product) products.insert(graph.ops[i].like);
   }
   counts.products = static_cast<std::int64_t>(products.size());
   return counts;

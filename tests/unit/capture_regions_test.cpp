@@ -159,6 +159,7 @@ TEST_CASE("A break in a block of a loop gives up the loop and splits the block",
   // The pieces of the three blocks are the same code.
   CHECK(step.regions[6].like == 2);
   CHECK(step.regions[12].like == 4);
+  CHECK(step.regions[12].same_graph == 4);
 }
 
 TEST_CASE("Only the frame that loops is given up", "[compiler][capture]") {
