@@ -139,6 +139,8 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
                           const GpuSpec& gpu) {
   CompiledStep step;
   step.captured = capture_regions(*graph, options);
+  // Capturing costs by what is captured, not by what is left of it.
+  CompileCounts counts = compile_counts(*graph, step.captured);
   const bool compiles = options.backend.capture != CaptureKind::None;
   if (compiles) {
     Simplified simplified = simplify(*graph, options.mode.simplify, {.regions = step.captured.regions});
@@ -188,7 +190,6 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
     }
   }
   step.distinct_kernels = static_cast<std::int64_t>(names.size());
-  CompileCounts counts = compile_counts(ops, step.captured);
   counts.kernels = step.distinct_kernels;
   step.products = counts.products;
   if (compiles) step.compile_time = compile_time(options.mode.compile, counts, options.warm_cache);
