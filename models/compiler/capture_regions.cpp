@@ -45,7 +45,9 @@ std::string with_any_index(std::string_view name) {
     text += name[i];
     if (name[i] != '[') continue;
     text += '*';
-    i = name.find(']', i);
+    const std::size_t close = name.find(']', i);
+    if (close == std::string_view::npos) return text;
+    i = close;
     text += ']';
   }
   return text;

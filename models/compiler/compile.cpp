@@ -82,19 +82,22 @@ std::vector<std::int32_t> groups_by_op(const OpGraph& graph, const CompileOption
   return group_of;
 }
 
-void mark_templates(LoopGraph& loops) {
+/// `timed`: only where a template wins against the library's kernel; else the compiler makes all products.
+void mark_templates(LoopGraph& loops, bool timed) {
   for (Loop& loop : loops.loops) {
     if (!loop.product) continue;
     for (const EagerCall& call : loop.calls)
       for (const KernelWork& work : call.work)
         if (const auto* product = std::get_if<MatrixProduct>(&work))
-          loop.templated = loop.templated || (product->batch == 1 && product->m <= template_rows_max);
+          loop.templated =
+              loop.templated || (product->batch == 1 && (!timed || product->m <= template_rows_max));
   }
 }
 
 /// Runs products in another number format: at its rate, and reading operands of its width. Whoever makes an
 /// operand writes it that way; what no generated kernel makes takes a kernel that converts it.
-void change_precision(RegionPlan& plan, ElementType precision) {
+void change_precision(const OpGraph& graph, RegionPlan& plan, ElementType precision,
+                      std::map<StorageIndex, Bytes>& narrowed) {
   const auto dtype = product_dtype(precision, false);
   if (!dtype) return;
   std::set<BufferIndex> converted;
@@ -115,6 +118,8 @@ void change_precision(RegionPlan& plan, ElementType precision) {
         const Buffer& buffer = plan.loops.buffers[touch.buffer];
         const std::int64_t elements = touch.bytes.value() / size_of(buffer.element);
         touch.bytes = Bytes(elements * size_of(precision));
+        if (buffer.producer == loop_none && graph.storages[buffer.storage].role == Role::Parameter)
+          narrowed[buffer.storage] = Bytes(buffer.elements * size_of(precision));
         if (buffer.producer == loop_none || plan.loops.loops[buffer.producer].kind != LoopKind::Library ||
             !converted.insert(touch.buffer).second)
           continue;
@@ -163,7 +168,9 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
     plan.region = region;
     if (!region.compiled) continue;
     plan.loops = lower(ops, gpu, region.first, region.last, offsets, lowering);
-    if (options.mode.products.templates) mark_templates(plan.loops);
+    const ProductRules& products = options.mode.products;
+    if (products.templates || products.epilogue || products.activation)
+      mark_templates(plan.loops, products.templates);
     if (!group_of.empty())
       plan.plan = grouped(plan.loops, group_of);
     else if (lowering.realize_all)
@@ -171,7 +178,11 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
     else
       plan.plan = plan_fusion(plan.loops, options.mode.fusion);
     plan.kernels = kernels_of(ops, plan.loops, plan.plan, options.backend);
-    if (options.precision) change_precision(plan, *options.precision);
+    if (!products.templates)
+      for (CompiledKernel& kernel : plan.kernels) kernel.slower = 1;  // built in by a library's compiler
+    // 16 bits and more are the network's own dtype then; see SizedWorkload.
+    if (options.precision && size_of(*options.precision) == 1)
+      change_precision(ops, plan, *options.precision, step.narrowed);
     plan.memory.reserve(plan.loops.buffers.size());
     for (const Buffer& buffer : plan.loops.buffers)
       plan.memory.push_back(buffer.storage != graph_none ? buffer.storage : next++);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ struct CompiledStep {
   std::int64_t distinct_kernels = 0;  ///< That are compiled.
   std::int64_t products = 0;          ///< Distinct matrix products.
   std::vector<Simplification> passes;
+  /// Parameters that are stored in another format than the graph has them in, for products of 8 bits.
+  std::map<StorageIndex, Bytes> narrowed;
   Picoseconds compile_time{0};  ///< Of the first call, beyond a step.
 };
 

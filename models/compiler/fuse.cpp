@@ -212,7 +212,7 @@ class Scheduler {
         if (read.indirect) return FusionRefusal::Access;
         if (read.access == write.access) continue;
         // An elementwise loop can run in another order.
-        const bool movable = !a.is_reduction() || !b.is_reduction();
+        const bool movable = rules_.exchange_loops && (!a.is_reduction() || !b.is_reduction());
         if (!movable || !read.access.is_permutation_of(write.access)) return FusionRefusal::Access;
       }
       for (const Touch& again : b.writes)
@@ -400,7 +400,11 @@ FusionPlan grouped(const LoopGraph& loops, const std::vector<std::int32_t>& grou
   std::unordered_map<std::int64_t, std::size_t> place;
   for (LoopIndex i = 0; i < loops.loops.size(); ++i) {
     const OpIndex op = loops.loops[i].op;
-    const std::int64_t key = group_of[op] >= 0 ? group_of[op] : -1 - static_cast<std::int64_t>(op);
+    // A library's kernel is one by itself, whatever prepares its inputs for the same op.
+    const bool library = loops.loops[i].kind == LoopKind::Library && group_of[op] < 0;
+    const std::int64_t key = group_of[op] >= 0 ? group_of[op]
+                             : library         ? -1 - static_cast<std::int64_t>(group_of.size()) - i
+                                               : -1 - static_cast<std::int64_t>(op);
     const auto [known, is_new] = place.emplace(key, asked.groups.size());
     if (is_new) asked.groups.emplace_back();
     asked.groups[known->second].loops.push_back(i);

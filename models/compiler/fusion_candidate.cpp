@@ -185,7 +185,8 @@ FusionCandidate::Reason FusionCandidate::against_places() const {
                                                                   : "a part of memory") +
              ", and " + quoted(*edge.to) + " needs all of it";
     const std::size_t table = op(*edge.to).kind->name == "embedding" ? 1 : 0;
-    if (op(*edge.to).kind->fusion == FusionClass::Gather && edge.input == table)
+    // What is computed wherever it is read can be computed at the place that an index names.
+    if (op(*edge.to).kind->fusion == FusionClass::Gather && edge.input == table && !edge.from->inlined)
       return quoted(*edge.to) + " reads what " + quoted(*edge.from) + " makes at places that data decide";
   }
   return std::nullopt;

@@ -56,7 +56,7 @@ class CodeCache {
     if (found != entries_.end()) {
       record.outcome = CallOutcome::Hits;
       std::rotate(entries_.begin(), found, found + 1);
-    } else if (static_cast<std::int64_t>(entries_.size()) > rules_.limit) {
+    } else if (static_cast<std::int64_t>(entries_.size()) >= rules_.limit) {
       record.outcome = CallOutcome::Eager;
       return record;
     } else {

@@ -39,7 +39,8 @@ std::vector<Item> items_of(const CompiledStep& step, const GpuSpec& gpu, std::ve
       continue;
     }
     for (std::size_t b = 0; b < plan.memory.size(); ++b)
-      sizes[plan.memory[b]] = std::max(sizes[plan.memory[b]], plan.loops.buffers[b].bytes());
+      if (step.narrowed.count(plan.memory[b]) == 0)
+        sizes[plan.memory[b]] = std::max(sizes[plan.memory[b]], plan.loops.buffers[b].bytes());
     for (const CompiledKernel& kernel : plan.kernels) {
       Item& item = items.emplace_back();
       for (const KernelTouch& touch : kernel.reads) item.reads.push_back(plan.memory[touch.buffer]);
@@ -60,6 +61,7 @@ CompiledMemory step_memory(const CompiledStep& step, MemoryIndex count, const Gp
   use.addresses.assign(count, -1);
   std::vector<Bytes> sizes(count, Bytes(0));
   for (std::size_t s = 0; s < graph.storages.size(); ++s) sizes[s] = graph.storages[s].bytes;
+  for (const auto& [storage, bytes] : step.narrowed) sizes[storage] = bytes;
   bool has_product = false;
   const std::vector<Item> items = items_of(step, gpu, sizes, has_product);
   constexpr std::size_t never = static_cast<std::size_t>(-1);

@@ -138,6 +138,19 @@ EagerProgram network_program(const NetworkWorkload& workload, const Variant& var
   }
 }
 
+std::string above_buckets(std::int64_t batch) {
+  return fmt::format(
+      "a batch of {} is above the largest for which a CUDA graph is recorded: kernels are "
+      "launched one by one",
+      batch);
+}
+std::string padded_note(std::int64_t batch, std::int64_t padded) {
+  return fmt::format(
+      "a batch of {} runs as one of {}, for which a CUDA graph is recorded: {:.0f} % of the rows "
+      "are padding",
+      batch, padded, 100 * (1 - static_cast<double>(batch) / static_cast<double>(padded)));
+}
+
 /// Tokens that one step makes or reads; unknown for networks without a sequence.
 std::optional<double> tokens_of(const NetworkWorkload& workload) {
   const double per_sequence =
@@ -158,6 +171,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   result.variant = variant.name;
   std::optional<GpuSpec> hardware = variant.hardware;
   BuiltProgram built;
+  CudaGraphMode cuda_graph = variant.cuda_graph;
+  double padding = 1;
   if (const auto* workload = std::get_if<TraceWorkload>(&variant.workload.source)) {
     const std::shared_ptr<const Trace> trace = traces.read(workload->resolved);
     if (!hardware) {
@@ -182,17 +197,15 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     if (is_compiled(variant)) {
       Variant run = variant;
       const SizedWorkload fitted = sized(*network, variant);
+      if (fitted.padded_to > 0) {
+        // Rows that only fill the CUDA graph up are no work of the model's.
+        padding = static_cast<double>(network->sizes.batch) / static_cast<double>(fitted.padded_to);
+      }
       if (!fitted.recorded) {
         run.compile->mode.cuda_graphs = CudaGraphPolicy::None;
-        result.notes.push_back(
-            fmt::format("a batch of {} is above the largest for which a CUDA graph is recorded: kernels are "
-                        "launched one by one",
-                        network->sizes.batch));
+        result.notes.push_back(above_buckets(network->sizes.batch));
       }
-      if (fitted.padded_to > 0)
-        result.notes.push_back(
-            fmt::format("a batch of {} runs as one of {}, for which a CUDA graph is recorded",
-                        network->sizes.batch, fitted.padded_to));
+      if (fitted.padded_to > 0) result.notes.push_back(padded_note(network->sizes.batch, fitted.padded_to));
       const CompiledStep step = compile_variant(fitted.workload, run);
       CompiledProgram compiled = compiled_program(fitted.workload, run, step);
       built = std::move(compiled.built);
@@ -209,23 +222,33 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       }
       if (options.one_cuda_graph) result.gains = gain_parts(*network, variant);
     } else {
-      EagerProgram eager = network_program(*network, variant);
+      const SizedWorkload fitted = sized(*network, variant);
+      if (variant.compile && !fitted.recorded) {
+        cuda_graph = CudaGraphMode::None;
+        result.notes.push_back(above_buckets(network->sizes.batch));
+      }
+      if (fitted.padded_to > 0) {
+        padding = static_cast<double>(network->sizes.batch) / static_cast<double>(fitted.padded_to);
+        result.notes.push_back(padded_note(network->sizes.batch, fitted.padded_to));
+      }
+      EagerProgram eager = network_program(fitted.workload, variant);
       built = std::move(eager.built);
       result.model_flops = eager.model_flops;
       result.peak_memory = eager.memory.peak;
     }
     result.tokens = tokens_of(*network);
+    if (result.model_flops) result.model_flops = *result.model_flops * padding;
     result.shapes = shape_steps(*network, variant);
   } else {
     built = build_program(variant);
   }
   result.notes.insert(result.notes.end(), built.notes.begin(), built.notes.end());
   result.steps_per_program = built.steps_per_program;
-  if (variant.cuda_graph == CudaGraphMode::None)  // capture moves instructions
+  if (cuda_graph == CudaGraphMode::None)  // capture moves instructions
     for (const InstructionPlace& place : built.step_starts)
       if (place.thread == 0) result.step_starts.push_back(place.instruction);
 
-  if (variant.cuda_graph == CudaGraphMode::Full) {
+  if (cuda_graph == CudaGraphMode::Full) {
     Captured graphs = captured(built, hardware);
     for (const CaptureCut& cut : graphs.cuts)
       result.cuda_graphs_cut_by.push_back(
@@ -257,8 +280,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   if (!variant.steps && built.repeats)
     result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
 
-  if (options.one_cuda_graph && variant.cuda_graph == CudaGraphMode::None &&
-      is_on_one_device(built.program)) {
+  if (options.one_cuda_graph && cuda_graph == CudaGraphMode::None && is_on_one_device(built.program)) {
     Captured graphs = captured(built, hardware);
     if (graphs.graphs > 0 && host_launches(graphs.program) < host_launches(built.program)) try {
         report::VariantResult what_if;
@@ -279,7 +301,16 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       for (const CaptureCut& cut : graphs.cuts) result.cuda_graphs_cut_by.push_back(cut.reason);
   }
 
-  if (hardware) result.device = device_of(*hardware, dtype_of(variant.workload));
+  if (hardware) {
+    std::string dtype = dtype_of(variant.workload);
+    if (std::holds_alternative<NetworkWorkload>(variant.workload.source)) {
+      // Products run at the rate of what they are computed in: fp32 tensors as tf32 where there is such.
+      if (variant.compile && variant.compile->precision)
+        dtype = std::string(name(*variant.compile->precision));
+      if (dtype == "fp32" && hardware->peak.find(Dtype::Tf32)) dtype = "tf32";
+    }
+    result.device = device_of(*hardware, dtype);
+  }
   if (variant.workload.model_flops.value() > 0) result.model_flops = variant.workload.model_flops;
   result.timeline = std::move(timeline);
   result.program = std::move(built.program);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "models/graph/catalogue.hpp"
@@ -46,6 +47,10 @@ class CompiledBuilder {
       captured = captured && region.cuda_graph != CudaGraphPolicy::None;
       leave(region.region);
     }
+    for (const KernelOverride& better : options_.overrides)
+      if (used_.count(&better) == 0)
+        throw CompileError("kernel_overrides: no compiled kernel is, or is made of, '" + better.op + "'",
+                           "gpusim explain lists the kernels and their ops by name");
     result_.model_flops += eager_.model_flops();
     layout_.built.notes = layout_.slow_down(captured);
     for (std::string& note : layout_.notes(step_.memory.peak)) layout_.built.notes.push_back(std::move(note));
@@ -105,13 +110,14 @@ class CompiledBuilder {
   }
 
   /// How much longer a kernel takes than the model says, for whom somebody has a better one.
-  double override_of(const CompiledKernel& kernel, const GpuOpEstimate& estimate) const {
+  double override_of(const CompiledKernel& kernel, const GpuOpEstimate& estimate) {
     for (const KernelOverride& better : options_.overrides) {
       bool meant = kernel.name.find(better.op) != std::string::npos;
       for (const OpIndex op : kernel.ops)
         meant =
             meant || step_.graph->ops[op].name == better.op || step_.graph->ops[op].kind->name == better.op;
       if (!meant) continue;
+      used_.insert(&better);
       const auto modelled = static_cast<double>(estimate.cost.duration.count());
       if (better.speedup) return 1 / *better.speedup;
       if (better.duration) return static_cast<double>(better.duration->count()) / std::max(modelled, 1.0);
@@ -225,6 +231,7 @@ class CompiledBuilder {
   StepLayout layout_;
   EagerOps eager_;
   RecentMemory touched_;
+  std::set<const KernelOverride*> used_;  ///< Only asked for membership.
   CompiledProgram result_;
 };
 

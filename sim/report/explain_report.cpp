@@ -26,12 +26,23 @@ Bytes eager_bytes(const OpGraph& graph, const CompiledKernel& kernel) {
     if (op.kind->fusion == FusionClass::View && !op.outputs.empty() && !op.inputs.empty() &&
         graph.tensors[op.outputs[0]].storage == graph.tensors[op.inputs[0]].storage)
       continue;
+    if (op.kind->fusion == FusionClass::Scatter) {
+      // Only what is written is read; the rest of the memory stays untouched.
+      bytes += 2 * stored_bytes(graph.tensors[op.inputs.back()].type);
+      continue;
+    }
     for (const TensorIndex t : op.inputs)
       if (t != graph_none && op.kind->fusion != FusionClass::Gather)
         bytes += stored_bytes(graph.tensors[t].type);
     for (const TensorIndex t : op.outputs) bytes += dense_bytes(graph.tensors[t].type);
   }
   return bytes;
+}
+
+/// In one unit, so that the columns can be compared.
+std::string traffic_text(Bytes bytes) {
+  const double mib = static_cast<double>(bytes.value()) / (1 << 20);
+  return mib >= 0.1 || bytes.value() == 0 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.4f} MiB", mib);
 }
 
 std::string op_list(const OpGraph& graph, const CompiledKernel& kernel) {
@@ -100,7 +111,8 @@ Totals totals_of(const CompiledStep& step) {
   Totals totals;
   for (const RegionPlan& region : step.regions)
     for (const CompiledKernel& kernel : region.kernels) {
-      ++(kernel.what == KernelClass::Generated ? totals.generated : totals.calls);
+      ++(kernel.what == KernelClass::Generated || kernel.what == KernelClass::Template ? totals.generated
+                                                                                       : totals.calls);
       totals.moved += kernel.read() + kernel.written();
       totals.eager += eager_bytes(*step.graph, kernel);
     }
@@ -123,16 +135,15 @@ void add_region(std::string& out, const CompiledStep& step, const RegionPlan& pl
   if (plan.cuda_graph != CudaGraphPolicy::None) {
     Bytes copied{0};
     for (const Bytes bytes : plan.copied_inputs) copied += bytes;
-    out +=
-        wrapped(plan.copied_inputs.empty()
-                    ? fmt::format("CUDA graph ({}), no input has to be copied", name(plan.cuda_graph))
-                    : fmt::format("CUDA graph ({}), {} of {} inputs copied before each replay",
-                                  name(plan.cuda_graph), format_quantity(copied), plan.copied_inputs.size()),
-                4);
+    out += wrapped(plan.copied_inputs.empty()
+                       ? fmt::format("CUDA graph ({}), no input has to be copied", name(plan.cuda_graph))
+                       : fmt::format("CUDA graph ({}), {} of {} inputs copied before each replay",
+                                     name(plan.cuda_graph), traffic_text(copied), plan.copied_inputs.size()),
+                   4);
   } else if (!plan.not_captured.empty()) {
     out += wrapped("no CUDA graph: " + plan.not_captured, 4);
   }
-  out += fmt::format("    {:<44} {:>10} {:>10} {:>10}\n", "kernel", "reads", "writes", "eager");
+  out += fmt::format("    {:<42} {:>10} {:>10} {:>10}\n", "kernel", "reads", "writes", "eager");
   std::map<std::string, int> seen;
   for (const CompiledKernel& kernel : plan.kernels) ++seen[kernel.name];
   std::map<std::string, bool> shown;
@@ -140,10 +151,10 @@ void add_region(std::string& out, const CompiledStep& step, const RegionPlan& pl
     if (std::exchange(shown[kernel.name], true)) continue;
     const int count = seen[kernel.name];
     const std::string head = (count > 1 ? fmt::format("{} x ", count) : "") + kernel.name;
-    out +=
-        fmt::format("    {:<44} {:>10} {:>10} {:>10}\n", shortened(head, 44), format_quantity(kernel.read()),
-                    format_quantity(kernel.written()), format_quantity(eager_bytes(*step.graph, kernel)));
-    if (kernel.what == KernelClass::Generated) out += wrapped(op_list(*step.graph, kernel), 6);
+    out += fmt::format("    {:<42} {:>10} {:>10} {:>10}\n", shortened(head, 42), traffic_text(kernel.read()),
+                       traffic_text(kernel.written()), traffic_text(eager_bytes(*step.graph, kernel)));
+    if (kernel.what == KernelClass::Generated || kernel.what == KernelClass::Template)
+      out += wrapped(op_list(*step.graph, kernel), 6);
   }
   const std::vector<RefusedPair> refused = refused_pairs(plan.loops, plan.plan, options.mode.fusion);
   if (refused.empty()) return;
@@ -167,7 +178,7 @@ void add_region(std::string& out, const CompiledStep& step, const RegionPlan& pl
   };
   for (const auto& [reason, group] : groups)
     out += wrapped(fmt::format("{} {}, {} through memory: {} (as '{}' and '{}')", group.pairs,
-                               group.pairs == 1 ? "pair" : "pairs", format_quantity(group.bytes),
+                               group.pairs == 1 ? "pair" : "pairs", traffic_text(group.bytes),
                                reason == FusionRefusal::None ? "nothing forbids it" : text(reason),
                                first_op(group.largest->producer), first_op(group.largest->consumer)),
                    6);
@@ -178,8 +189,10 @@ void add_region(std::string& out, const CompiledStep& step, const RegionPlan& pl
 std::string explain_text(const std::string& scenario, const std::vector<ExplainedVariant>& variants) {
   std::string out = scenario + '\n';
   for (const ExplainedVariant& v : variants) {
-    out += fmt::format("\n{}: {}{}\n", v.variant, v.options.backend.name,
-                       v.options.mode.name == "default" ? "" : ", mode " + v.options.mode.name);
+    out +=
+        '\n' + wrapped(fmt::format("{}: {}{}", v.variant, v.options.backend.name,
+                                   v.options.mode.name == "default" ? "" : ", mode " + v.options.mode.name),
+                       0);
     const CompiledStep& step = v.step;
     if (v.options.backend.capture == CaptureKind::None) {
       out += "  ops run one by one: nothing is compiled\n";
@@ -187,8 +200,8 @@ std::string explain_text(const std::string& scenario, const std::vector<Explaine
     }
     for (const Simplification& pass : step.passes) {
       if (pass.ops_removed == 0 && pass.ops_added == 0) continue;
-      std::string text = fmt::format("{}: {} ops less", pass.pass, pass.ops_removed - pass.ops_added);
-      if (pass.saved > Bytes(0)) text += fmt::format(", {} of traffic saved", format_quantity(pass.saved));
+      std::string text = fmt::format("{}: {} ops out, {} in", pass.pass, pass.ops_removed, pass.ops_added);
+      if (pass.saved > Bytes(0)) text += fmt::format(", {} of traffic saved", traffic_text(pass.saved));
       if (!pass.examples.empty()) text += fmt::format(" (as '{}')", pass.examples.front());
       out += wrapped(text, 2);
     }
@@ -203,8 +216,8 @@ std::string explain_text(const std::string& scenario, const std::vector<Explaine
     out +=
         wrapped(fmt::format("in all {} generated kernels ({} distinct) and {} library calls; they move {}, "
                             "op by op it would be {}",
-                            totals.generated, step.distinct_kernels, totals.calls,
-                            format_quantity(totals.moved), format_quantity(totals.eager)),
+                            totals.generated, step.distinct_kernels, totals.calls, traffic_text(totals.moved),
+                            traffic_text(totals.eager)),
                 2);
     if (v.compile_seconds > 0) out += fmt::format("  compiling takes about {:.3g} s\n", v.compile_seconds);
   }

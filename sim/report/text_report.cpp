@@ -228,8 +228,10 @@ void write_gains(std::string& out, const Column& column, bool several) {
   for (std::size_t i = 0; i < gains.size(); ++i) {
     const std::string change =
         i == 0 ? std::string() : fmt::format("{:.2f}x", ratio(gains[i - 1].step_time, gains[i].step_time));
-    out += fmt::format("  {:<28}{}{}\n", i == 0 ? gains[i].name : "+ " + gains[i].name,
-                       right(time_text(gains[i].step_time, largest), 16), right(change, 10));
+    out += fmt::format("  {:<34}{}", i == 0 ? gains[i].name : "+ " + gains[i].name,
+                       right(time_text(gains[i].step_time, largest), 14));
+    if (!change.empty()) out += right(change, 10);
+    out += '\n';
   }
   out += "\n";
 }
@@ -240,14 +242,16 @@ void write_shapes(std::string& out, const Column& column, bool several) {
   if (shapes.empty()) return;
   constexpr std::size_t shown_max = 40;
   out += several ? fmt::format("shapes of {}\n", printable(column.m.variant)) : std::string("shapes\n");
-  out += "  step    batch  sequence   runs as        step time     compiling  outcome\n";
+  out += "  step   batch sequence runs as     step time  compiling  outcome\n";
   for (std::size_t i = 0; i < std::min(shapes.size(), shown_max); ++i) {
     const ShapeResult& shape = shapes[i];
-    out += fmt::format("  {:>4} {:>8} {:>9} {:>9} {} {}  {}\n", i + 1, shape.batch, shape.sequence,
-                       shape.padded_to > 0 ? fmt::format("{}", shape.padded_to) : std::string("-"),
-                       right(time_text(shape.step_time), 16),
-                       right(shape.compile_time.count() > 0 ? time_text(shape.compile_time) : "-", 13),
-                       shape.outcome);
+    out += fmt::format(
+        "  {:>4} {:>7} {:>8} {:>7} {} {}  {}\n", i + 1, shape.batch, shape.sequence,
+        shape.padded_to > 0 ? fmt::format("{}", shape.padded_to) : std::string("-"),
+        right(time_text(shape.step_time), 13),
+        right(shape.compile_time.count() > 0 ? fmt::format("{:.1f} s", seconds(shape.compile_time)) : "-",
+              10),
+        shape.outcome);
   }
   if (shapes.size() > shown_max) out += fmt::format("  {} more\n", shapes.size() - shown_max);
   out += "\n";

@@ -260,7 +260,8 @@ TEST_CASE("R-112: compiled steps need hardly more memory than eager ones", "[see
     CAPTURE(network);
     const OpGraph graph = build_graph(shipped_network(network), sizes(4, 128));
     for (const std::string mode : {"default", "reduce-overhead"})
-      CHECK(compiled(graph, options_of("inductor", mode)).memory.peak <= eager_memory(graph, h200()).peak);
+      CHECK(static_cast<double>(compiled(graph, options_of("inductor", mode)).memory.peak.value()) <=
+            1.1 * static_cast<double>(eager_memory(graph, h200()).peak.value()));
   }
 }
 
