@@ -42,7 +42,7 @@ OpGraph mlp() {
 
 CompileCounts counts_of(const OpGraph& graph, const CompileOptions& options) {
   const CompiledStep step = compile_step(std::make_shared<const OpGraph>(graph), options, test::h200());
-  CompileCounts counts = compile_counts(*step.graph, step.captured);
+  CompileCounts counts = compile_counts(graph, capture_regions(graph, options));
   counts.kernels = step.distinct_kernels;
   return counts;
 }

@@ -85,9 +85,13 @@ TEST_CASE("Memory of which a part is written is read in another kernel") {
   CHECK(refusal_of(graph, {"s", "y"}) == "'s' writes a part of memory, and 'y' needs all of it");
 }
 
-TEST_CASE("What a group makes is not looked up by index in it") {
+TEST_CASE("What a group puts into memory is not looked up by index in it") {
+  // What nobody else needs is computed at the place that the index names.
+  const OpGraph inlined = fusion_graph("x: {shape: [64, 64]}, i: {shape: [8], dtype: int64}",
+                                       "  - a = exp(x)\n  - g = index_select(a, i)\n  - y = relu(g)\n", "y");
+  CHECK(refusal_of(inlined, {"a", "g"}) == "legal");
   const OpGraph graph = fusion_graph("x: {shape: [64, 64]}, i: {shape: [8], dtype: int64}",
-                                     "  - a = exp(x)\n  - g = index_select(a, i)\n  - y = relu(g)\n", "y");
+                                     "  - a = exp(x)\n  - g = index_select(a, i)\n  - y = relu(g)\n", "y, a");
   CHECK(refusal_of(graph, {"a", "g"}) == "'g' reads what 'a' makes at places that data decide");
   CHECK(refusal_of(graph, {"g", "y"}) == "legal");
   const OpGraph table = fusion_graph("t: {shape: [64, 64]}, i: {shape: [8], dtype: int64}",
