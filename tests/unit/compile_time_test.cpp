@@ -41,9 +41,9 @@ OpGraph mlp() {
 }
 
 CompileCounts counts_of(const OpGraph& graph, const CompileOptions& options) {
-  const CompiledStep step = compile_step(std::make_shared<const OpGraph>(graph), options, test::h200());
   CompileCounts counts = compile_counts(graph, capture_regions(graph, options));
-  counts.kernels = step.distinct_kernels;
+  counts.kernels =
+      compile_step(std::make_shared<const OpGraph>(graph), options, test::h200()).distinct_kernels;
   return counts;
 }
 
