@@ -66,6 +66,7 @@ class GraphEdit {
   bool compiled(OpIndex op) const { return compiled_[region[op]] != 0; }
   bool works(OpIndex op) const { return removed[op] == 0 && compiled(op); }
 
+  /// Looks anew which storages are changed, by the ops that are left.
   void find_written();
 
   /// From now on `other` stands for `tensor`, and its memory for that of `tensor`.

@@ -130,7 +130,8 @@ class LinearMerger {
   bool can_merge(OpIndex i) const {
     const Op& op = graph_.ops[i];
     if (op.kind != linear_ || !edit_.works(i) || !own_weight(op.inputs[weight_input])) return false;
-    if (op.inputs[bias_input] != graph_none && !own_weight(op.inputs[bias_input])) return false;
+    const TensorIndex bias = op.inputs[bias_input];
+    if (bias != graph_none && (!own_weight(bias) || tensor(bias).type.shape.rank() != 1)) return false;
     return edit_.written[tensor(op.outputs[0]).storage] == 0;
   }
 

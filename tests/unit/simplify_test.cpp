@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/hardware_reader.hpp"
+#include "sim/program/eager.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/graph_checks.hpp"
 #include "tests/support/networks.hpp"
@@ -295,6 +297,53 @@ TEST_CASE("Nothing is shared across a graph break, and eager regions stay as the
     CHECK(checked(constant, rules, {.regions = {region(0, 3), region(3, 4)}}).graph.ops.size() == 2);
     CHECK(checked(constant, rules, {.regions = {region(0, 2), region(2, 4)}}).graph.ops.size() == 3);
   }
+}
+
+// --- Shipped networks.
+
+TEST_CASE("Shipped networks have little to simplify, and run as before", "[simplify]") {
+  struct Case {
+    std::string network;
+    NetworkSizes sizes;
+    std::int64_t no_ops;
+    std::int64_t common;
+    std::int64_t constants;
+  };
+  const auto one = GENERATE(values<Case>({
+      // The result of attention is contiguous already; positions are counted anew in each step.
+      {"gpt2", sizes(2, 128), 12, 0, 1},
+      // Real and imaginary halves are looked at twice, for queries and for keys of each layer.
+      {"llama_160m", sizes(1, 32), 0, 64, 0},
+      {"llama_160m", sizes(1, 32, StepKind::Decode), 0, 64, 0},
+      {"mixtral", sizes(1, 16, StepKind::Inference, {{"layers", NetworkValue{std::int64_t{2}}}}), 0, 8, 0},
+      {"encoder", sizes(1, 32), 0, 0, 1},
+      {"resnet50", sizes(1, 1), 0, 0, 0},
+      {"seed_mlp", sizes(1, 16), 0, 0, 0},
+  }));
+  CAPTURE(one.network);
+  const GpuSpec gpu = test::h200();
+  const HostSpec host =
+      config::read_host(config::load_text("{base: xeon-h200-cloud}", "host.yaml"), config::SearchPath{});
+  const OpGraph graph = build_graph(shipped_network(one.network), one.sizes);
+  const Simplified result = simplify(graph, SimplifyRules{});
+  CHECK(test::fault_of(result.graph) == "");
+  CHECK(pass(result, "no_ops").ops_removed == one.no_ops);
+  CHECK(pass(result, "common_subexpressions").ops_removed == one.common);
+  CHECK(pass(result, "constants").ops_removed == one.constants);
+  CHECK(pass(result, "dead_code").ops_removed == 0);
+  const EagerProgram before = build_eager(graph, gpu, host, HostOpMode::NoGrad);
+  const EagerProgram after = build_eager(result.graph, gpu, host, HostOpMode::NoGrad);
+  CHECK(after.model_flops == before.model_flops);
+  CHECK(after.memory.parameters == before.memory.parameters);
+  CHECK(after.memory.states == before.memory.states);
+  // Constants stay.
+  CHECK(after.memory.peak <= before.memory.peak + after.memory.buffers - before.memory.buffers);
+  const auto launches = [](const EagerProgram& program) {
+    const auto& instructions = program.built.program.threads.front().instructions;
+    return std::count_if(instructions.begin(), instructions.end(),
+                         [](const engine::Instruction& i) { return i.call == engine::Call::Launch; });
+  };
+  CHECK(launches(before) - launches(after) == one.constants);
 }
 
 }  // namespace
