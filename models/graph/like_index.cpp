@@ -27,7 +27,9 @@ std::size_t hash_of(const OpGraph& graph, const Op& op) {
 }
 
 bool cost_the_same(const OpGraph& graph, const Op& a, const Op& b) {
-  if (a.kind != b.kind || !(a.attributes == b.attributes) || a.inputs.size() != b.inputs.size()) return false;
+  if (a.kind != b.kind || a.phase != b.phase || a.recomputed != b.recomputed ||
+      a.inputs.size() != b.inputs.size() || !(a.attributes == b.attributes))
+    return false;
   for (std::size_t k = 0; k < a.inputs.size(); ++k) {
     const TensorIndex x = a.inputs[k];
     const TensorIndex y = b.inputs[k];

@@ -7,6 +7,18 @@
 
 namespace gpusim {
 
+std::string_view name(Phase phase) {
+  switch (phase) {
+    case Phase::Forward:
+      return "forward";
+    case Phase::Backward:
+      return "backward";
+    case Phase::Optimizer:
+      return "optimizer";
+  }
+  return "?";
+}
+
 void Attributes::add(std::string_view name, AttributeValue value) {
   if (values_.use_count() != 1) values_ = std::make_shared<Values>(all());
   values_->emplace_back(name, std::move(value));
@@ -85,9 +97,9 @@ std::vector<bool> needed_ops(const OpGraph& graph) {
   std::vector<bool> needed(graph.ops.size(), false);
   for (std::size_t i = graph.ops.size(); i-- > 0;) {
     const Op& op = graph.ops[i];
-    needed[i] = op.outputs.empty() ||
-                std::any_of(op.outputs.begin(), op.outputs.end(),
-                            [&](TensorIndex t) { return storage_needed[graph.tensors[t].storage]; });
+    needed[i] = op.outputs.empty() || std::any_of(op.outputs.begin(), op.outputs.end(), [&](TensorIndex t) {
+                  return storage_needed[graph.tensors[t].storage];
+                });
     if (!needed[i]) continue;
     for (const TensorIndex t : op.inputs)
       if (t != graph_none) storage_needed[graph.tensors[t].storage] = true;

@@ -103,6 +103,10 @@ struct BlockCall {
   friend bool operator==(const BlockCall&, const BlockCall&) = default;
 };
 
+/// In which part of a training step an op runs. Everything else is a forward pass.
+enum class Phase : std::uint8_t { Forward, Backward, Optimizer };
+std::string_view name(Phase phase);
+
 struct Op {
   const OpKind* kind = nullptr;
   std::string name;  ///< "block[3].mlp.up"; unique.
@@ -118,6 +122,15 @@ struct Op {
   OpIndex like = graph_none;
   CallIndex call = 0;      ///< The innermost call that it stands in.
   bool in_repeat = false;  ///< Stands in a `repeat` of that call's body.
+  Phase phase = Phase::Forward;
+  /// Autograd nodes that the engine enters for this op and the ops behind it up to the next one that enters
+  /// some: what each costs the host beside the ops it runs.
+  std::int32_t nodes = 0;
+  /// A forward op that is run once more in backward, by checkpointing or because min-cut would not keep it.
+  bool recomputed = false;
+  /// The framework's op that a compiler took apart into this one and others ("native_layer_norm"): what it
+  /// names kernels after. Empty: its own kind.
+  std::string_view taken_from;
   TextPlace place;
 };
 
