@@ -128,6 +128,8 @@ struct Op {
   std::int32_t nodes = 0;
   /// A forward op that is run once more in backward, by checkpointing or because min-cut would not keep it.
   bool recomputed = false;
+  /// Adds a gradient to that of the micro-batches before: not run for the first one.
+  bool accumulates = false;
   /// The framework's op that a compiler took apart into this one and others ("native_layer_norm"): what it
   /// names kernels after. Empty: its own kind.
   std::string_view taken_from;

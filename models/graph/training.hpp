@@ -58,9 +58,13 @@ struct TrainingOptions {
   ElementType dtype = ElementType::Bf16;  ///< Of products under autocast.
   LossKind loss = LossKind::CrossEntropy;
   std::int64_t loss_chunks = 1;   ///< Head and loss are worked out in so many parts of the rows.
-  std::int64_t accumulation = 1;  ///< Forward and backward passes before the optimizer.
+  /// Forward and backward passes (micro-batches) before the optimizer. The graph has one: whoever runs it runs
+  /// its ops before Phase::Optimizer so often, those that accumulate from the second time on.
+  std::int64_t accumulation = 1;
   Checkpointing checkpointing = Checkpointing::None;
   OptimizerOptions optimizer;
+  /// As AOTAutograd traces it: nothing is changed in place, and nothing checkpointed (see CompileOptions).
+  bool functional = false;
   friend bool operator==(const TrainingOptions&, const TrainingOptions&) = default;
 };
 

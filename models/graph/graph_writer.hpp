@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adds ops to a graph one after the other. Internal to models.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/graph/catalogue.hpp"
+#include "models/graph/like_index.hpp"
+#include "models/graph/op_graph.hpp"
+
+namespace gpusim {
+
+/// Attributes of a kind with the values given, in the kind's order; the others as they are by default.
+Attributes attributes_of(const OpKind& kind,
+                         std::initializer_list<std::pair<std::string_view, AttributeValue>> values);
+/// The same attributes but for one.
+Attributes with_attribute(const Attributes& attributes, std::string_view name, AttributeValue value);
+
+class GraphWriter {
+ public:
+  OpGraph graph;
+
+  /// What the ops added from now on belong to.
+  struct Where {
+    Phase phase = Phase::Forward;
+    CallIndex call = 0;
+    bool in_repeat = false;
+    bool recomputed = false;
+    bool accumulates = false;
+    TextPlace place;
+  } where;
+  std::int32_t module_calls = 0;  ///< Goes to the next op, as `nodes` does.
+  std::int32_t nodes = 0;
+
+  /// Adds an op and the tensors that it makes. Throws GraphError where shapes do not go together.
+  std::vector<TensorIndex> add(const OpKind& kind, std::string name, std::vector<TensorIndex> inputs,
+                               Attributes attributes);
+  /// The same, by name, of an op with one result.
+  TensorIndex add(std::string_view kind, std::string name, std::vector<TensorIndex> inputs,
+                  std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes = {});
+
+  /// A tensor that no op makes.
+  TensorIndex add_tensor(std::string name, const TensorType& type, Role role);
+  const TensorType& type(TensorIndex t) const { return graph.tensors[t].type; }
+
+ private:
+  LikeIndex likes_;
+};
+
+}  // namespace gpusim
