@@ -288,16 +288,4 @@ Bytes eager_bytes(const OpGraph& graph, const Op& op) {
   return sum + written;
 }
 
-Attributes attributes_of(const OpKind& kind,
-                         std::initializer_list<std::pair<std::string_view, AttributeValue>> values) {
-  Attributes attributes;
-  for (const OpAttribute& attribute : kind.attributes) {
-    AttributeValue value = attribute.fallback;
-    for (const auto& [name, given] : values)
-      if (name == attribute.name) value = given;
-    attributes.add(attribute.name, std::move(value));
-  }
-  return attributes;
-}
-
 }  // namespace gpusim

@@ -13,6 +13,7 @@
 
 #include "models/compiler/simplify.hpp"
 #include "models/graph/catalogue.hpp"
+#include "models/graph/graph_writer.hpp"
 #include "models/graph/op_graph.hpp"
 
 namespace gpusim {
@@ -121,9 +122,5 @@ bool may_stand_for(const GraphEdit& edit, TensorIndex source, TensorIndex copy);
 
 /// Memory traffic of an op in eager execution, from its tensors alone: nothing for views.
 Bytes eager_bytes(const OpGraph& graph, const Op& op);
-
-/// Attributes of a kind with the values given, in the kind's order; the others as they are by default.
-Attributes attributes_of(const OpKind& kind,
-                         std::initializer_list<std::pair<std::string_view, AttributeValue>> values);
 
 }  // namespace gpusim

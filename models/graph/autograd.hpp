@@ -60,13 +60,12 @@ class Backward {
   std::vector<TensorIndex> add_all(
       std::string_view kind, std::vector<TensorIndex> inputs,
       std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes = {});
-  TensorIndex transposed(TensorIndex t) { return add("transpose", {t}, {{"dim0", std::int64_t{-2}}, {"dim1", std::int64_t{-1}}}); }
+  TensorIndex transposed(TensorIndex t) {
+    return add("transpose", {t}, {{"dim0", std::int64_t{-2}}, {"dim1", std::int64_t{-1}}});
+  }
   TensorIndex viewed(TensorIndex t, const Dims& shape);
 
  private:
-  struct Slot {
-    TensorIndex gradient = graph_none;
-  };
   std::string name();
   TensorIndex saved(TensorIndex t) const;
   TensorIndex reduced_to(TensorIndex gradient, const TensorType& type);
@@ -79,14 +78,14 @@ class Backward {
   GraphWriter& writer_;
   const Checkpointing checkpointing_;
   const bool functional_;
-  std::vector<std::uint8_t> needs_;          ///< By tensor of the forward pass.
-  std::vector<TensorIndex> gradient_;        ///< By tensor of the forward pass.
-  std::vector<TensorIndex> again_;           ///< By tensor of the forward pass: made again in backward.
-  std::vector<std::int32_t> holders_;        ///< By tensor: how many gradients it stands for.
-  std::vector<OpIndex> stop_;                ///< By call: where making it again may end.
-  const Op* op_ = nullptr;                   ///< The one whose rule runs: a copy.
-  std::int32_t made_ = 0;                    ///< Ops added by the rule that runs.
-  std::vector<TensorIndex> parameters_;      ///< That have a gradient.
+  std::vector<std::uint8_t> needs_;      ///< By tensor of the forward pass.
+  std::vector<TensorIndex> gradient_;    ///< By tensor of the forward pass.
+  std::vector<TensorIndex> again_;       ///< By tensor of the forward pass: made again in backward.
+  std::vector<std::int32_t> holders_;    ///< By tensor: how many gradients it stands for.
+  std::vector<OpIndex> stop_;            ///< By call: where making it again may end.
+  const Op* op_ = nullptr;               ///< The one whose rule runs: a copy.
+  std::int32_t made_ = 0;                ///< Ops added by the rule that runs.
+  std::vector<TensorIndex> parameters_;  ///< That have a gradient.
 };
 
 }  // namespace gpusim

@@ -286,7 +286,8 @@ class GraphBuilder : public Evaluator {
               .like = model.like,
               .call = moved(model.call, start.calls, by_call),
               .in_repeat = model.in_repeat,
-              .place = model.place};
+              .in_repeat = model.in_repeat,
+              .taken_from = {},
         for (TensorIndex& t : op.inputs) t = moved(t, begin.tensors, by_tensor);
         for (TensorIndex& t : op.outputs) t = moved(t, begin.tensors, by_tensor);
         graph_.ops.push_back(std::move(op));
@@ -521,9 +522,9 @@ class GraphBuilder : public Evaluator {
       throw GraphError(e.place, std::string(kind.name) + ": " + error.what(), error.hint());
     }
     op.module_calls = std::exchange(pending_modules_, 0);
-      op.like = likes_.first_like(graph_, op, static_cast<OpIndex>(graph_.ops.size()));
-      op.call = frame_->call;
-      op.in_repeat = !frame_->repeat_suffix.empty();
+    op.like = likes_.first_like(graph_, op, static_cast<OpIndex>(graph_.ops.size()));
+    op.call = frame_->call;
+    op.in_repeat = !frame_->repeat_suffix.empty();
     graph_.ops.push_back(std::move(op));
     const Op& done = graph_.ops.back();
     if (done.outputs.size() == 1) return Value{TensorRef{done.outputs.front()}};

@@ -61,10 +61,8 @@ std::vector<TensorIndex> GraphWriter::add(const OpKind& kind, std::string name,
     TensorIndex t = graph_none;
     if (made[i].view_of >= 0) {
       const GraphTensor& base = graph.tensors[op.inputs[static_cast<std::size_t>(made[i].view_of)]];
-      GraphTensor view{.name = std::move(tensor),
-                       .type = made[i].type,
-                       .role = base.role,
-                       .storage = base.storage};
+      GraphTensor view{
+          .name = std::move(tensor), .type = made[i].type, .role = base.role, .storage = base.storage};
       t = static_cast<TensorIndex>(graph.tensors.size());
       graph.tensors.push_back(std::move(view));
     } else {
@@ -78,9 +76,8 @@ std::vector<TensorIndex> GraphWriter::add(const OpKind& kind, std::string name,
   return graph.ops.back().outputs;
 }
 
-TensorIndex GraphWriter::add(
-    std::string_view kind, std::string name, std::vector<TensorIndex> inputs,
-    std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes) {
+TensorIndex GraphWriter::add(std::string_view kind, std::string name, std::vector<TensorIndex> inputs,
+                             std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes) {
   const OpKind& found = *find_op(kind);
   const std::vector<TensorIndex> made =
       add(found, std::move(name), std::move(inputs), attributes_of(found, attributes));

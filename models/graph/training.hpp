@@ -57,9 +57,9 @@ struct TrainingOptions {
   TrainingPrecision precision = TrainingPrecision::Autocast;
   ElementType dtype = ElementType::Bf16;  ///< Of products under autocast.
   LossKind loss = LossKind::CrossEntropy;
-  std::int64_t loss_chunks = 1;   ///< Head and loss are worked out in so many parts of the rows.
-  /// Forward and backward passes (micro-batches) before the optimizer. The graph has one: whoever runs it runs
-  /// its ops before Phase::Optimizer so often, those that accumulate from the second time on.
+  std::int64_t loss_chunks = 1;  ///< Head and loss are worked out in so many parts of the rows.
+  /// Forward and backward passes (micro-batches) before the optimizer. The graph has one: whoever runs it
+  /// runs its ops before Phase::Optimizer so often, those that accumulate from the second time on.
   std::int64_t accumulation = 1;
   Checkpointing checkpointing = Checkpointing::None;
   OptimizerOptions optimizer;

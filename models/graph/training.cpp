@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/training.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "models/graph/autograd.hpp"
+#include "models/graph/training_forward.hpp"
+
+namespace gpusim {
+
+std::string_view name(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::None:
+      return "none";
+    case OptimizerKind::Sgd:
+      return "sgd";
+    case OptimizerKind::Adam:
+      return "adam";
+    case OptimizerKind::AdamW:
+      return "adamw";
+  }
+  return "?";
+}
+std::string_view name(OptimizerLoop loop) {
+  switch (loop) {
+    case OptimizerLoop::ForLoop:
+      return "for";
+    case OptimizerLoop::Foreach:
+      return "foreach";
+    case OptimizerLoop::Fused:
+      return "fused";
+  }
+  return "?";
+}
+std::string_view name(TrainingPrecision precision) {
+  switch (precision) {
+    case TrainingPrecision::Pure:
+      return "pure";
+    case TrainingPrecision::Autocast:
+      return "autocast";
+    case TrainingPrecision::Master:
+      return "master";
+  }
+  return "?";
+}
+std::string_view name(LossKind loss) {
+  switch (loss) {
+    case LossKind::CrossEntropy:
+      return "cross_entropy";
+    case LossKind::Mean:
+      return "mean";
+    case LossKind::Given:
+      return "given";
+  }
+  return "?";
+}
+std::string_view name(Checkpointing checkpointing) {
+  switch (checkpointing) {
+    case Checkpointing::None:
+      return "none";
+    case Checkpointing::Blocks:
+      return "blocks";
+    case Checkpointing::Selective:
+      return "selective";
+  }
+  return "?";
+}
+
+namespace {
+
+/// Gradients where the optimizer finds them. They stay from step to step where zero_grad() only fills them,
+/// and where they add up over micro-batches; else each step's are those that backward made.
+std::vector<TensorIndex> keep_gradients(GraphWriter& w, const std::vector<Backward::ParameterGradient>& made,
+                                        const TrainingOptions& options) {
+  const bool stay = options.accumulation > 1 || !options.optimizer.zero_to_none;
+  std::vector<TensorIndex> gradients;
+  for (const auto& [parameter, gradient] : made) {
+    if (!stay) {
+      GraphTensor& tensor = w.graph.tensors[gradient];
+      tensor.role = Role::Gradient;
+      w.graph.storages[tensor.storage].role = Role::Gradient;
+      gradients.push_back(gradient);
+      continue;
+    }
+    const std::string name = w.graph.tensors[parameter].name + ".grad";
+    const TensorType type = w.type(parameter);
+    const TensorIndex kept = w.add_tensor(name, contiguous_tensor(type.element, type.shape), Role::Gradient);
+    w.where = {.phase = Phase::Backward,
+               .call = 0,
+               .in_repeat = false,
+               .recomputed = false,
+               .accumulates = options.optimizer.zero_to_none,
+               .place = {}};
+    w.add("add_", name + ".add", {kept, gradient});
+    gradients.push_back(kept);
+  }
+  return gradients;
+}
+
+/// What the optimizer keeps of each parameter between steps.
+std::vector<TensorIndex> add_states(GraphWriter& w, const std::vector<TensorIndex>& parameters,
+                                    const TrainingOptions& options) {
+  std::vector<std::string> names;
+  switch (options.optimizer.kind) {
+    case OptimizerKind::None:
+      break;
+    case OptimizerKind::Sgd:
+      if (options.optimizer.momentum) names = {"momentum"};
+      break;
+    case OptimizerKind::Adam:
+    case OptimizerKind::AdamW:
+      names = {"exp_avg", "exp_avg_sq"};
+      break;
+  }
+  const bool master = options.precision == TrainingPrecision::Master;
+  if (master) names.insert(names.begin(), "master");
+  std::vector<TensorIndex> states;
+  for (const std::string& state : names)
+    for (const TensorIndex p : parameters) {
+      const TensorType type = w.type(p);
+      const ElementType element = master ? ElementType::Fp32 : type.element;
+      states.push_back(w.add_tensor(w.graph.tensors[p].name + "." + state,
+                                    contiguous_tensor(element, type.shape), Role::State));
+    }
+  return states;
+}
+
+void add_optimizer(GraphWriter& w, const std::vector<Backward::ParameterGradient>& made,
+                   const std::vector<TensorIndex>& gradients, const TrainingOptions& options) {
+  const OptimizerOptions& optimizer = options.optimizer;
+  w.where = {};
+  w.where.phase = Phase::Optimizer;
+  const std::string loop(name(optimizer.loop));
+  if (optimizer.clip_norm)
+    w.add("clip_grad_norm", "optimizer.clip", gradients,
+          {{"implementation", loop == "for" ? "for" : std::string("foreach")}});
+  if (optimizer.kind != OptimizerKind::None) {
+    std::vector<TensorIndex> tensors;
+    for (const auto& each : made) tensors.push_back(each.parameter);
+    const auto count = static_cast<std::int64_t>(tensors.size());
+    const std::vector<TensorIndex> states = add_states(w, tensors, options);
+    tensors.insert(tensors.end(), gradients.begin(), gradients.end());
+    tensors.insert(tensors.end(), states.begin(), states.end());
+    if (optimizer.kind != OptimizerKind::Sgd && optimizer.loop == OptimizerLoop::Fused)
+      w.add("optimizer_counters", "optimizer.counters", {}, {{"count", count}});
+    if (optimizer.kind == OptimizerKind::Sgd)
+      w.add("sgd", "optimizer.step", tensors,
+            {{"count", count}, {"implementation", loop}, {"momentum", optimizer.momentum}});
+    else
+      w.add(name(optimizer.kind), "optimizer.step", tensors, {{"count", count}, {"implementation", loop}});
+  }
+  if (!optimizer.zero_to_none) w.add("foreach_zero", "optimizer.zero_grad", gradients);
+}
+
+}  // namespace
+
+OpGraph training_graph(const OpGraph& forward, const TrainingOptions& options) {
+  GraphWriter w;
+  const TensorIndex loss = write_forward(w, forward, options);
+  const auto ops = static_cast<OpIndex>(w.graph.ops.size());
+  Backward backward(w, options.checkpointing, options.functional);
+  backward.run(loss, 0, ops);
+  const std::vector<Backward::ParameterGradient> made = backward.parameters();
+  const std::vector<TensorIndex> gradients = keep_gradients(w, made, options);
+  add_optimizer(w, made, gradients, options);
+  w.graph.outputs = {loss};
+  return std::move(w.graph);
+}
+
+}  // namespace gpusim

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/training_forward.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace gpusim {
+namespace {
+
+/// torch.autocast's lists (aten/src/ATen/autocast_mode.h): ops that run in the lower format, and ops that run
+/// in fp32.
+enum class AutocastRule : std::uint8_t { Promote, Lower, Fp32 };
+AutocastRule autocast_rule(std::string_view kind) {
+  constexpr std::array lower{std::string_view("linear"),
+                             std::string_view("matmul"),
+                             std::string_view("addmm"),
+                             std::string_view("conv2d"),
+                             std::string_view("scaled_dot_product_attention"),
+                             std::string_view("grouped_mm")};
+  constexpr std::array full{
+      std::string_view("layer_norm"), std::string_view("group_norm"), std::string_view("softmax"),
+      std::string_view("nll_loss"),   std::string_view("pow"),        std::string_view("square"),
+      std::string_view("rsqrt"),      std::string_view("reciprocal"), std::string_view("exp"),
+      std::string_view("log"),        std::string_view("sum"),        std::string_view("cumsum"),
+      std::string_view("rdiv")};
+  if (std::find(lower.begin(), lower.end(), kind) != lower.end()) return AutocastRule::Lower;
+  if (std::find(full.begin(), full.end(), kind) != full.end()) return AutocastRule::Fp32;
+  return AutocastRule::Promote;
+}
+
+class ForwardWriter {
+ public:
+  ForwardWriter(GraphWriter& writer, const OpGraph& forward, const TrainingOptions& options)
+      : w_(writer), forward_(forward), options_(options) {}
+
+  TensorIndex write() {
+    copy_given();
+    w_.graph.calls = forward_.calls;
+    const std::size_t ops = forward_.ops.size();
+    std::vector<OpIndex> begin(ops + 1);
+    for (std::size_t i = 0; i < ops; ++i) {
+      begin[i] = static_cast<OpIndex>(w_.graph.ops.size());
+      copy(forward_.ops[i]);
+    }
+    begin[ops] = static_cast<OpIndex>(w_.graph.ops.size());
+    for (BlockCall& call : w_.graph.calls) {
+      call.first = begin[call.first];
+      call.last = begin[call.last];
+    }
+    for (std::size_t t = 0; t < forward_.tensors.size(); ++t)
+      if (forward_.tensors[t].named_until != graph_none && now_[t] != graph_none)
+        w_.graph.tensors[now_[t]].named_until = begin[forward_.tensors[t].named_until + 1] - 1;
+    const TensorIndex loss = add_loss();
+    // The frame of the step ends behind the loss: what it calls by name lives so long.
+    const auto last = static_cast<OpIndex>(w_.graph.ops.size() - 1);
+    for (const TensorIndex t : forward_.outputs)
+      if (w_.graph.tensors[now_[t]].producer != graph_none) w_.graph.tensors[now_[t]].named_until = last;
+    if (!w_.graph.calls.empty()) w_.graph.calls.front().last = last + 1;
+    return loss;
+  }
+
+ private:
+  /// Tensors that are there before the step, in their order.
+  void copy_given() {
+    now_.assign(forward_.tensors.size(), graph_none);
+    std::vector<StorageIndex> storages(forward_.storages.size(), graph_none);
+    for (std::size_t t = 0; t < forward_.tensors.size(); ++t) {
+      const GraphTensor& tensor = forward_.tensors[t];
+      if (tensor.producer != graph_none) continue;
+      now_[t] = static_cast<TensorIndex>(w_.graph.tensors.size());
+      w_.graph.tensors.push_back(tensor);
+      StorageIndex& storage = storages[tensor.storage];
+      if (storage == graph_none) {
+        storage = static_cast<StorageIndex>(w_.graph.storages.size());
+        w_.graph.storages.push_back(forward_.storages[tensor.storage]);
+      }
+      w_.graph.tensors.back().storage = storage;
+    }
+  }
+
+  bool casts() const { return options_.precision == TrainingPrecision::Autocast; }
+
+  TensorIndex cast(TensorIndex t, ElementType to) {
+    const GraphTensor& tensor = w_.graph.tensors[t];
+    if (!is_floating(tensor.type.element) || tensor.type.element == to) return t;
+    // Weights are cast once in a forward pass: autocast keeps the copies of leaves.
+    const bool leaf =
+        tensor.producer == graph_none && tensor.role == Role::Parameter && to != ElementType::Fp32;
+    if (leaf)
+      for (const auto& [weight, copy] : weights_)
+        if (weight == t) return copy;
+    const std::string base = tensor.name + "." + std::string(name(to));
+    const TensorIndex copy = w_.add("to", base, {t}, {{"dtype", std::string(name(to))}});
+    if (leaf) weights_.emplace_back(t, copy);
+    return copy;
+  }
+
+  void copy(const Op& op) {
+    w_.where = {.phase = Phase::Forward,
+                .call = op.call,
+                .in_repeat = op.in_repeat,
+                .recomputed = false,
+                .accumulates = false,
+                .place = op.place};
+    w_.module_calls = op.module_calls;
+    std::vector<TensorIndex> inputs;
+    for (const TensorIndex t : op.inputs) inputs.push_back(t == graph_none ? t : now_[t]);
+    if (op.kind->name == "cross_entropy") {
+      now_[op.outputs[0]] = cross_entropy(op.name, inputs[0], inputs[1]);
+      return;
+    }
+    if (casts()) {
+      const AutocastRule rule = autocast_rule(op.kind->name);
+      const ElementType to = rule == AutocastRule::Lower ? options_.dtype : ElementType::Fp32;
+      // Arguments are cast from the last to the first, as the compiler evaluates them.
+      if (rule != AutocastRule::Promote)
+        for (std::size_t i = inputs.size(); i-- > 0;)
+          if (inputs[i] != graph_none && !(i == 3 && op.kind->name == "scaled_dot_product_attention"))
+            inputs[i] = cast(inputs[i], to);
+    }
+    Attributes attributes = op.attributes;
+    for (const OpAttribute& attribute : op.kind->attributes) {
+      if (attribute.name == "save") attributes = with_attribute(attributes, "save", true);
+      if (attribute.name == "training") attributes = with_attribute(attributes, "training", true);
+    }
+    const std::vector<TensorIndex> made = w_.add(*op.kind, op.name, std::move(inputs), std::move(attributes));
+    for (std::size_t k = 0; k < op.outputs.size(); ++k) {
+      now_[op.outputs[k]] = made[k];
+      w_.graph.tensors[made[k]].name = forward_.tensors[op.outputs[k]].name;
+    }
+  }
+
+  /// log_softmax and nll_loss: under autocast the first runs in the format of the logits, the second in fp32.
+  TensorIndex cross_entropy(const std::string& base, TensorIndex logits, TensorIndex labels) {
+    TensorIndex p = w_.add("log_softmax", base + ".log_softmax", {logits});
+    if (casts()) p = cast(p, ElementType::Fp32);
+    return w_.add("nll_loss", base, {p, labels});
+  }
+
+  TensorIndex add_loss() {
+    w_.where = {};
+    if (forward_.outputs.empty())
+      throw GraphError({}, "the network gives nothing that a loss could be worked out of");
+    const TensorIndex given = now_[forward_.outputs.front()];
+    const TensorType type = w_.type(given);
+    switch (options_.loss) {
+      case LossKind::Given:
+        if (elements(type) != 1)
+          throw GraphError(
+              {}, "the network's first output has shape " + to_string(type.shape) + " and is no loss",
+              "write 'loss: cross_entropy' or 'loss: mean'");
+        return given;
+      case LossKind::Mean:
+        return w_.add("mean", "loss", {given});
+      case LossKind::CrossEntropy:
+        break;
+    }
+    if (type.shape.rank() < 2 || !is_floating(type.element))
+      throw GraphError({},
+                       "cross entropy takes rows of logits, not a tensor of shape " + to_string(type.shape),
+                       "write 'loss: mean', or 'loss: given' if the network works its loss out");
+    const std::int64_t classes = type.shape.back();
+    const std::int64_t rows = elements(type) / classes;
+    TensorIndex logits = given;
+    if (type.shape.rank() > 2)
+      logits = w_.add(view_strides(type, Dims{rows, classes}) ? "view" : "reshape", "loss.rows", {given},
+                      {{"shape", Dims{rows, classes}}});
+    const TensorIndex labels =
+        w_.add_tensor("labels", contiguous_tensor(ElementType::Int64, Dims{rows}), Role::Input);
+    return cross_entropy("loss", logits, labels);
+  }
+
+  GraphWriter& w_;
+  const OpGraph& forward_;
+  const TrainingOptions& options_;
+  std::vector<TensorIndex> now_;  ///< By tensor of `forward_`.
+  std::vector<std::pair<TensorIndex, TensorIndex>> weights_;
+};
+
+}  // namespace
+
+TensorIndex write_forward(GraphWriter& writer, const OpGraph& forward, const TrainingOptions& options) {
+  return ForwardWriter(writer, forward, options).write();
+}
+
+}  // namespace gpusim
