@@ -286,8 +286,8 @@ class GraphBuilder : public Evaluator {
               .like = model.like,
               .call = moved(model.call, start.calls, by_call),
               .in_repeat = model.in_repeat,
-              .in_repeat = model.in_repeat,
               .taken_from = {},
+              .place = model.place};
         for (TensorIndex& t : op.inputs) t = moved(t, begin.tensors, by_tensor);
         for (TensorIndex& t : op.outputs) t = moved(t, begin.tensors, by_tensor);
         graph_.ops.push_back(std::move(op));
