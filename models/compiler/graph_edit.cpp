@@ -80,6 +80,7 @@ void GraphEdit::remove(OpIndex index, Simplification& report) {
 void GraphEdit::add(Op op, OpIndex before, OpIndex from, Simplification& report) {
   ++report.ops_added;
   report.saved -= eager_bytes(graph, op);
+  op.phase = graph.ops[from].phase;
   added_.push_back({std::move(op), before, origin[from], region[from]});
 }
 

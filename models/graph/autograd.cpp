@@ -129,7 +129,8 @@ void Backward::recompute(CallIndex c) {
                      .in_repeat = op.in_repeat,
                      .recomputed = true,
                      .accumulates = false,
-                     .place = op.place};
+                     .place = op.place,
+                     .gradient_of = i};
     std::vector<TensorIndex> inputs;
     for (const TensorIndex t : op.inputs) inputs.push_back(t == graph_none ? t : saved(t));
     writer_.module_calls = op.module_calls;
@@ -155,7 +156,9 @@ void Backward::through(OpIndex index) {
                    .in_repeat = op.in_repeat,
                    .recomputed = false,
                    .accumulates = false,
-                   .place = op.place};
+                   .place = op.place,
+                   .gradient_of = graph_none};
+  writer_.where.gradient_of = index;
   ++writer_.nodes;
   op_ = &op;
   made_ = 0;

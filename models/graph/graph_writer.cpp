@@ -45,6 +45,7 @@ std::vector<TensorIndex> GraphWriter::add(const OpKind& kind, std::string name,
   op.in_repeat = where.in_repeat;
   op.recomputed = where.recomputed;
   op.accumulates = where.accumulates;
+  op.gradient_of = where.gradient_of;
   op.module_calls = std::exchange(module_calls, 0);
   op.nodes = std::exchange(nodes, 0);
   std::vector<MadeTensor> made;

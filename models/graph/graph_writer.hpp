@@ -32,6 +32,7 @@ class GraphWriter {
     bool recomputed = false;
     bool accumulates = false;
     TextPlace place;
+    OpIndex gradient_of = graph_none;
   } where;
   std::int32_t module_calls = 0;  ///< Goes to the next op, as `nodes` does.
   std::int32_t nodes = 0;

@@ -126,6 +126,9 @@ struct Op {
   /// Autograd nodes that the engine enters for this op and the ops behind it up to the next one that enters
   /// some: what each costs the host beside the ops it runs.
   std::int32_t nodes = 0;
+  /// The forward op whose gradient it helps to work out, in a graph as training_graph() gives it; none: it
+  /// has another phase, or begins or ends the backward pass.
+  OpIndex gradient_of = graph_none;
   /// A forward op that is run once more in backward, by checkpointing or because min-cut would not keep it.
   bool recomputed = false;
   /// Adds a gradient to that of the micro-batches before: not run for the first one.

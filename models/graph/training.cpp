@@ -91,7 +91,8 @@ std::vector<TensorIndex> keep_gradients(GraphWriter& w, const std::vector<Backwa
                .in_repeat = false,
                .recomputed = false,
                .accumulates = options.optimizer.zero_to_none,
-               .place = {}};
+               .place = {},
+               .gradient_of = graph_none};
     w.add("add_", name + ".add", {kept, gradient});
     gradients.push_back(kept);
   }

@@ -102,7 +102,8 @@ class ForwardWriter {
                 .in_repeat = op.in_repeat,
                 .recomputed = false,
                 .accumulates = false,
-                .place = op.place};
+                .place = op.place,
+                .gradient_of = graph_none};
     w_.module_calls = op.module_calls;
     std::vector<TensorIndex> inputs;
     for (const TensorIndex t : op.inputs) inputs.push_back(t == graph_none ? t : now_[t]);
