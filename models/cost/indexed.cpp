@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that go by index: gathers, scatters, embedding gradients, losses; and lists of tensors.
+// Kernels that go by index: gathers, scatters, embedding gradients, losses.
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
@@ -93,59 +93,6 @@ GpuOps price(const Pricing& p, const LossGather& work) {
   const double elements = static_cast<double>(work.rows) * static_cast<double>(work.classes);
   pick.seconds = c.loss / 2;
   return {kernel("fill", fill(p, elements * bytes_of(work.dtype), elements)), kernel("loss_backward", pick)};
-}
-
-GpuOps price(const Pricing& p, const MultiTensor& work) {
-  if (work.elements == 0 || work.tensors == 0) return {};
-  const OptimizerCalibration& c = p.calibration.optimizer;
-  constexpr std::int64_t chunk = 65536;      // Elements that a block takes,
-  constexpr std::int64_t chunks_most = 320;  // and blocks of one launch.
-  const double size = bytes_of(work.dtype);
-  struct Pass {
-    std::int64_t count;
-    double bytes;  ///< Per element.
-    double share;
-  };
-  Pass pass{1, 2 * size, c.foreach_share};
-  switch (work.kind) {
-    case MultiTensor::Kind::AdamWFused:
-      pass = {1, 7 * size, c.fused_share};
-      break;
-    case MultiTensor::Kind::AdamWForeach:
-      pass = {8, 25 * size / 8, c.foreach_share};
-      break;
-    case MultiTensor::Kind::Scale:
-      pass = {1, 2 * size, c.foreach_share};
-      break;
-    case MultiTensor::Kind::Norm:
-      pass = {1, size, c.foreach_share};
-      break;
-    case MultiTensor::Kind::Zero:
-      pass = {1, size, c.foreach_share};
-      break;
-  }
-  const std::int64_t each = ceil_divide(work.elements, work.tensors);
-  const std::int64_t chunks = work.tensors * ceil_divide(each, chunk);
-  const std::int64_t launches = ceil_divide(chunks, chunks_most);
-  GpuOps ops;
-  for (std::int64_t i = 0; i < pass.count; ++i) {
-    for (std::int64_t launch = 0; launch < launches; ++launch) {
-      const std::int64_t blocks = std::min(chunks_most, chunks - launch * chunks_most);
-      const double part = static_cast<double>(blocks) / static_cast<double>(chunks);
-      const double bytes = part * pass.bytes * static_cast<double>(work.elements);
-      KernelFigures figures;
-      const double transfer = p.memory(bytes, pass.share);
-      figures.seconds = c.start + transfer;
-      figures.limit = limit_of(c.start, {{transfer, KernelLimit::Memory}});
-      figures.hbm_bytes = bytes;
-      figures.flops =
-          part * static_cast<double>(work.elements) * (work.kind == MultiTensor::Kind::AdamWFused ? 12 : 1.5);
-      figures.blocks = static_cast<double>(blocks);
-      figures.threads = 512;
-      ops.push_back(kernel("multi_tensor", figures));
-    }
-  }
-  return ops;
 }
 
 }  // namespace gpusim::cost

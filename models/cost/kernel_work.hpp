@@ -297,18 +297,14 @@ struct LossGather {
 
 // --- Optimizers.
 
-/// One elementwise step over lists of tensors (multi_tensor_apply), as many kernels as the lists need.
+/// One elementwise function over lists of tensors (multi_tensor_apply), as many kernels as they need: a block
+/// takes up to 65,536 elements of one tensor, a kernel up to 320 blocks and, by the lists, 110 to 30 tensors.
 struct MultiTensor {
-  enum class Kind : std::uint8_t {
-    AdamWFused,    ///< One function over parameter, gradient and both moments.
-    AdamWForeach,  ///< A dozen passes.
-    Scale,         ///< One list in place: clipping, unscaling.
-    Norm,          ///< Norms of each tensor of a list.
-    Zero,          ///< Filling one list.
-  };
-  Kind kind = Kind::AdamWFused;
-  std::int64_t tensors = 1;
-  std::int64_t elements = 0;  ///< Of all tensors together.
+  std::vector<std::int64_t> sizes;  ///< Elements of each tensor; those of all lists are alike.
+  std::int32_t lists = 1;           ///< Gone over together: 4 for parameters, gradients and two moments.
+  std::int32_t moves = 2;           ///< How often an element is read or written, all lists together.
+  bool scalars = false;             ///< A number for each tensor is passed along.
+  bool fused = false;               ///< All of an optimizer in one function.
   Dtype dtype = Dtype::Fp32;
 };
 
@@ -319,7 +315,7 @@ struct InductorPointwise {
   std::int64_t elements = 0;
   Bytes read{0};
   Bytes written{0};
-  double lane_cycles = 0;  ///< Per element, all fused functions.
+  double lane_cycles = 0;          ///< Per element, all fused functions.
   std::int32_t strided_reads = 0;  ///< Loads an element at a time: transposed, sliced, one of several parts.
 };
 

@@ -61,7 +61,8 @@ const std::vector<OpKind>& op_catalogue() {
   // Built once and never changed: the table, not state.
   static const std::vector<OpKind> catalogue = [] {
     std::vector<OpKind> kinds;
-    for (auto part : {view_ops(), pointwise_ops(), reduction_ops(), product_ops(), data_ops()})
+    for (auto part : {view_ops(), pointwise_ops(), reduction_ops(), product_ops(), data_ops(), backward_ops(),
+                      optimizer_ops()})
       std::move(part.begin(), part.end(), std::back_inserter(kinds));
     std::sort(kinds.begin(), kinds.end(), [](const OpKind& a, const OpKind& b) { return a.name < b.name; });
     return kinds;

@@ -18,6 +18,8 @@ std::vector<OpKind> pointwise_ops();
 std::vector<OpKind> reduction_ops();
 std::vector<OpKind> product_ops();
 std::vector<OpKind> data_ops();
+std::vector<OpKind> backward_ops();
+std::vector<OpKind> optimizer_ops();
 
 /// -1 is the last dimension. Throws ShapeError.
 int dimension(std::int64_t dim, int rank);
@@ -37,6 +39,8 @@ Dims pointwise_strides(std::span<const TensorType* const> operands, const Dims& 
 Pointwise pointwise_work(const OpView& op, double lane_cycles);
 /// A kernel that writes `to` from `from` element by element: casts, and copies into another layout.
 KernelWork copy_work(const TensorType& from, const TensorType& to);
+/// The convolution of `x` with `weight` that the attributes of conv2d describe.
+Convolution convolution_of(const TensorType& x, const TensorType& weight, const Attributes& attributes);
 /// Writing `type` without reading.
 Pointwise fill_work(const TensorType& type);
 

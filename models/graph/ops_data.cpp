@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read or write where data say, joining tensors, choosing and sorting, the optimizer, and copies to
-// and from the host.
+// Ops that read or write where data say, joining tensors, choosing and sorting, and copies to and from the
+// host.
 #include <algorithm>
 
 #include "models/graph/break_cause.hpp"
@@ -387,26 +387,6 @@ std::vector<EagerCall> eager_histc(const OpView& op, const GpuSpec&) {
                     Scatter{.rows = elements(op.in()), .row_bytes = Bytes(size_of(op.in().element))}}}};
 }
 
-// --- Optimizers: one step over all parameters.
-
-std::vector<MadeTensor> infer_optimizer(const OpView& op) {
-  const std::string& kind = op.attributes.word("implementation");
-  if (kind != "fused" && kind != "foreach")
-    throw ShapeError("implementation is 'fused' or 'foreach', not '" + kind + "'");
-  return {};
-}
-std::vector<EagerCall> eager_adamw(const OpView& op, const GpuSpec&) {
-  std::int64_t count = 0;
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) count += elements(op.in(i));
-  const bool fused = op.attributes.word("implementation") == "fused";
-  return {
-      {.host_op = fused ? "adamw_fused" : "adamw_foreach",
-       .work = {MultiTensor{.kind = fused ? MultiTensor::Kind::AdamWFused : MultiTensor::Kind::AdamWForeach,
-                            .tensors = static_cast<std::int64_t>(op.inputs.size()),
-                            .elements = count,
-                            .dtype = kernel_dtype(op.in().element)}}}};
-}
-
 // --- Host and device.
 
 std::vector<MadeTensor> infer_copy(const OpView& op) {
@@ -578,14 +558,6 @@ std::vector<OpKind> data_ops() {
        .attributes = {{"bins", Integer}},
        .infer = infer_bincount,
        .eager = eager_bincount});
-  add({.name = "adamw",
-       .help = "One AdamW step over the parameters given",
-       .fusion = FusionClass::Library,
-       .recompute = RecomputeClass::Never,
-       .inputs = {{"parameters", InputNeed::Many}},
-       .attributes = {{"implementation", Word, std::string("fused")}},
-       .infer = infer_optimizer,
-       .eager = eager_adamw});
   add({.name = "to_device",
        .help = "Copies from the host",
        .fusion = FusionClass::Library,

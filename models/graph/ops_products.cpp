@@ -244,21 +244,7 @@ std::vector<EagerCall> eager_grouped(const OpView& op, const GpuSpec&) {
 // --- Convolution.
 
 Convolution convolution(const OpView& op) {
-  const Dims& x = op.in().shape;
-  const Dims& w = op.in(1).shape;
-  return {.batch = x[0],
-          .channels = x[1],
-          .height = x[2],
-          .width = x[3],
-          .out_channels = w[0],
-          .kernel_height = w[2],
-          .kernel_width = w[3],
-          .stride = op.attributes.integer("stride"),
-          .padding = op.attributes.integer("padding"),
-          .dilation = op.attributes.integer("dilation"),
-          .groups = op.attributes.integer("groups"),
-          .dtype = dtype_of(op.in()),
-          .channels_last = is_channels_last(op.in())};
+  return convolution_of(op.in(), op.in(1), op.attributes);
 }
 std::vector<OwnTensor> own_conv(const OpView& op) {
   const Dims& x = op.in().shape;
@@ -363,7 +349,11 @@ std::vector<MadeTensor> infer_attention(const OpView& op) {
     strides = Dims{q[2] * q[1] * v[3], v[3], q[1] * v[3], 1};
   if (q[0] > 1 && q[2] > 1 && op.in().strides[2] > op.in().strides[0])
     strides = Dims{q[1] * v[3], v[3], q[0] * q[1] * v[3], 1};
-  return {{.type = {.element = op.in().element, .shape = shape, .strides = strides}}};
+  std::vector<MadeTensor> made{{.type = {.element = op.in().element, .shape = shape, .strides = strides}}};
+  // The logarithm of each row's sum, from which backward makes the scores again.
+  if (op.attributes.flag("save"))
+    made.push_back({.type = contiguous_tensor(ElementType::Fp32, Dims{q[0], q[1], q[2]})});
+  return made;
 }
 Flops flops_attention(const OpView& op) {
   const Dims& q = op.in().shape;
@@ -399,6 +389,22 @@ std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec&) {
 }
 
 }  // namespace
+
+Convolution convolution_of(const TensorType& x, const TensorType& weight, const Attributes& attributes) {
+  return {.batch = x.shape[0],
+          .channels = x.shape[1],
+          .height = x.shape[2],
+          .width = x.shape[3],
+          .out_channels = weight.shape[0],
+          .kernel_height = weight.shape[2],
+          .kernel_width = weight.shape[3],
+          .stride = attributes.integer("stride"),
+          .padding = attributes.integer("padding"),
+          .dilation = attributes.integer("dilation"),
+          .groups = attributes.integer("groups"),
+          .dtype = dtype_of(x),
+          .channels_last = is_channels_last(x)};
+}
 
 std::vector<OpKind> product_ops() {
   using enum AttributeType;
@@ -458,7 +464,7 @@ std::vector<OpKind> product_ops() {
        .help = "Fused attention (flash); with one query a decode kernel",
        .fusion = FusionClass::Library,
        .inputs = {{"q"}, {"k"}, {"v"}, {"attn_mask", InputNeed::Optional}},
-       .attributes = {{"is_causal", Flag, false}, {"enable_gqa", Flag, false}},
+       .attributes = {{"is_causal", Flag, false}, {"enable_gqa", Flag, false}, {"save", Flag, false}},
        .infer = infer_attention,
        .flops = flops_attention,
        .eager = eager_attention});

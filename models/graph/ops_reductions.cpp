@@ -125,12 +125,22 @@ std::vector<OwnTensor> own_norm(const OpView& op) {
   }
   return own;
 }
+/// Adds what a norm keeps for backward: so many statistics in fp32.
+void add_statistics(const OpView& op, const gpusim::Dims& shape, int count, std::vector<MadeTensor>& made) {
+  if (!op.attributes.flag("save")) return;
+  for (int i = 0; i < count; ++i) made.push_back({.type = contiguous_tensor(ElementType::Fp32, shape)});
+}
+template <bool Rms>
 std::vector<MadeTensor> infer_norm(const OpView& op) {
   for (std::size_t i = 1; i < op.inputs.size(); ++i)
     if (op.has(i) && elements(op.in(i)) != op.in().shape.back())
       throw ShapeError("weights of shape " + to_string(op.in(i).shape) + " for rows of " +
                        std::to_string(op.in().shape.back()));
-  return {{.type = contiguous_tensor(op.in().element, op.in().shape)}};
+  std::vector<MadeTensor> made{{.type = contiguous_tensor(op.in().element, op.in().shape)}};
+  gpusim::Dims rows = op.in().shape;
+  rows[rows.rank() - 1] = 1;
+  add_statistics(op, rows, Rms ? 1 : 2, made);
+  return made;
 }
 template <bool Rms>
 std::vector<EagerCall> eager_norm(const OpView& op, const GpuSpec&) {
@@ -176,10 +186,14 @@ std::vector<OwnTensor> own_group_norm(const OpView& op) {
 }
 std::vector<MadeTensor> infer_channel_norm(const OpView& op) {
   want_channels(op);
-  return {
+  std::vector<MadeTensor> made{
       {.type = {.element = op.in().element,
                 .shape = op.in().shape,
                 .strides = is_channels_last(op.in()) ? op.in().strides : contiguous_strides(op.in().shape)}}};
+  if (op.attributes.flag("save") && !op.attributes.flag("training"))
+    throw ShapeError("save=true needs training=true: with given statistics there is nothing to keep");
+  add_statistics(op, gpusim::Dims{op.in().shape[1]}, 2, made);
+  return made;
 }
 std::vector<MadeTensor> infer_group_norm(const OpView& op) {
   want_channels(op);
@@ -187,7 +201,9 @@ std::vector<MadeTensor> infer_group_norm(const OpView& op) {
   if (groups < 1 || op.in().shape[1] % groups != 0)
     throw ShapeError(std::to_string(op.in().shape[1]) + " channels do not divide into " +
                      std::to_string(groups) + " groups");
-  return {{.type = contiguous_tensor(op.in().element, op.in().shape)}};
+  std::vector<MadeTensor> made{{.type = contiguous_tensor(op.in().element, op.in().shape)}};
+  add_statistics(op, gpusim::Dims{op.in().shape[0], groups}, 2, made);
+  return made;
 }
 std::vector<EagerCall> eager_batch_norm(const OpView& op, const GpuSpec&) {
   return {{.host_op = "batch_norm",
@@ -241,6 +257,15 @@ std::vector<MadeTensor> infer_adaptive_pool(const OpView& op) {
   const std::int64_t size = op.attributes.integer("size");
   if (size < 1) throw ShapeError("the output size must be at least 1");
   return {image(op, size, size)};
+}
+/// With the place of the largest in its image, which backward asks for.
+std::vector<MadeTensor> infer_max_pool(const OpView& op) {
+  std::vector<MadeTensor> made = infer_pool(op);
+  if (op.attributes.flag("save")) {
+    made.push_back(made.front());
+    made.back().type.element = ElementType::Int64;
+  }
+  return made;
 }
 template <bool Max>
 std::vector<EagerCall> eager_pool(const OpView& op, const GpuSpec&) {
@@ -368,17 +393,20 @@ std::vector<OpKind> reduction_ops() {
   add({.name = "layer_norm",
        .help = "LayerNorm over the last dimension, built in",
        .inputs = {{"x"}, {"weight", InputNeed::Own}, {"bias", InputNeed::Own}},
-       .attributes = {{"affine", Flag, true}, {"bias", Flag, true}, {"dtype", Element, {}, true}},
+       .attributes = {{"affine", Flag, true},
+                      {"bias", Flag, true},
+                      {"dtype", Element, {}, true},
+                      {"save", Flag, false}},
        .own = own_norm,
-       .infer = infer_norm,
+       .infer = infer_norm<false>,
        .eager = eager_norm<false>,
        .module = true});
   add({.name = "rms_norm",
        .help = "RMSNorm over the last dimension, built in",
        .inputs = {{"x"}, {"weight", InputNeed::Own}},
-       .attributes = {{"affine", Flag, true}, {"dtype", Element, {}, true}},
+       .attributes = {{"affine", Flag, true}, {"dtype", Element, {}, true}, {"save", Flag, false}},
        .own = own_norm,
-       .infer = infer_norm,
+       .infer = infer_norm<true>,
        .eager = eager_norm<true>,
        .module = true});
   add({.name = "batch_norm",
@@ -388,7 +416,7 @@ std::vector<OpKind> reduction_ops() {
                   {"bias", InputNeed::Own},
                   {"running_mean", InputNeed::Own},
                   {"running_var", InputNeed::Own}},
-       .attributes = {{"training", Flag, false}},
+       .attributes = {{"training", Flag, false}, {"save", Flag, false}},
        .own = own_batch_norm,
        .infer = infer_channel_norm,
        .eager = eager_batch_norm,
@@ -396,7 +424,7 @@ std::vector<OpKind> reduction_ops() {
   add({.name = "group_norm",
        .help = "GroupNorm over [batch, channels, ...]",
        .inputs = {{"x"}, {"weight", InputNeed::Own}, {"bias", InputNeed::Own}},
-       .attributes = {{"groups", Integer}},
+       .attributes = {{"groups", Integer}, {"save", Flag, false}},
        .own = own_group_norm,
        .infer = infer_group_norm,
        .eager = eager_group_norm,
@@ -407,8 +435,11 @@ std::vector<OpKind> reduction_ops() {
        .help = "Largest of each window",
        .fusion = FusionClass::Library,
        .inputs = {{"x"}},
-       .attributes = window,
-       .infer = infer_pool,
+       .attributes = {{"kernel", Integer},
+                      {"stride", Integer, {}, true},
+                      {"padding", Integer, std::int64_t{0}},
+                      {"save", Flag, false}},
+       .infer = infer_max_pool,
        .eager = eager_pool<true>});
   add({.name = "avg_pool2d",
        .help = "Mean of each window",

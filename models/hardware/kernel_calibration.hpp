@@ -220,6 +220,8 @@ struct IndexedCalibration {
 struct OptimizerCalibration {
   double fused_share = 0;    ///< Of the memory's bandwidth.
   double foreach_share = 0;  ///< The same for one pass of many.
+  double fused_step = 0;     ///< s per 2048 elements that a block takes, where few blocks run,
+  double foreach_step = 0;   ///< and the same for one pass of many.
   double start = 0;          ///< s per kernel.
 };
 

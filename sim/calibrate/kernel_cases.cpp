@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/cost/measurement_formulas.hpp"
+#include "models/cost/optimizer_functions.hpp"
 #include "sim/calibrate/rotation.hpp"
 
 namespace gpusim::calibrate {
@@ -420,12 +421,19 @@ bool other(KernelCase& c, const Name& name) {
   }
   if ((op == "adamw_fused" || op == "adamw_foreach") && s.size() == 2) {
     c.family = "optimizer";
-    Rotation r;
-    r.in = r.out = 1e9;
-    c.works = single(
-        MultiTensor{op == "adamw_fused" ? MultiTensor::Kind::AdamWFused : MultiTensor::Kind::AdamWForeach,
-                    s[0], s[0] * s[1], Dtype::Fp32},
-        r);
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(s[0]), s[1]);
+    const bool fused = op == "adamw_fused";
+    std::vector<MultiTensor> passes;
+    if (fused) passes.push_back({.sizes = std::vector<std::int64_t>(sizes.size(), 1)});  // Step counters.
+    for (const OptimizerFunction& f :
+         fused ? std::vector<OptimizerFunction>{fused_adam()} : adam_functions(true))
+      passes.push_back(
+          {.sizes = sizes, .lists = f.lists, .moves = f.moves, .scalars = f.scalars, .fused = fused});
+    c.works = [passes](const GpuSpec&) {
+      std::vector<CachedWork> works;
+      for (const MultiTensor& pass : passes) works.push_back({pass, cold});
+      return works;
+    };
     return true;
   }
   const double size = name.at(1) == "fp32" || name.at(2) == "fp32" ? 4 : 2;

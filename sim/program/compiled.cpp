@@ -202,13 +202,11 @@ class CompiledBuilder {
 
   /// One call copies all inputs that lie elsewhere than when the CUDA graph was recorded.
   void copy_inputs(const RegionPlan& region) {
-    std::int64_t bytes = 0;
-    for (const Bytes input : region.copied_inputs) bytes += input.value();
     MultiTensor copy;
-    copy.kind = MultiTensor::Kind::Scale;
-    copy.tensors = static_cast<std::int64_t>(region.copied_inputs.size());
+    for (const Bytes input : region.copied_inputs)
+      copy.sizes.push_back(std::max<std::int64_t>(input.value() / 2, 1));
     copy.dtype = Dtype::Bf16;
-    copy.elements = std::max<std::int64_t>(bytes / 2, 1);
+    copy.lists = 2;
     for (const GpuOpEstimate& estimate : gpu_ops(copy, gpu_, cold))
       layout_.launch(layout_.add("copy of inputs", estimate, input_copy_slowdown, true));
   }
