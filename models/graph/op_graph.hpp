@@ -135,7 +135,7 @@ struct Op {
   bool accumulates = false;
   /// The framework's op that a compiler took apart into this one and others ("native_layer_norm"): what it
   /// names kernels after. Empty: its own kind.
-  std::string_view taken_from;
+  std::string_view taken_from{};
   TextPlace place;
 };
 
