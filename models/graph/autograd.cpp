@@ -102,18 +102,23 @@ void Backward::find_kept(TensorIndex loss, OpIndex first, OpIndex last) {
   plain.run(loss, first, last);
   const OpGraph& whole = scratch.graph;
   stop_.assign(writer_.graph.calls.size(), 0);
-  // Which forward tensors are read in backward.
-  std::vector<std::uint8_t> read(writer_.graph.tensors.size(), 0);
-  for (std::size_t i = last; i < whole.ops.size(); ++i)
-    for (const TensorIndex t : whole.ops[i].inputs)
-      if (t != graph_none && t < read.size()) read[t] = 1;
-  for (const CallIndex c : checkpoints(first, last)) {
+  // A block is made again for its own ops' backward: what the next block takes of it is kept anyway.
+  const std::vector<CallIndex> calls = checkpoints(first, last);
+  std::vector<CallIndex> call_of(last, graph_none);
+  for (const CallIndex c : calls) {
     const BlockCall& call = writer_.graph.calls[c];
-    OpIndex stop = call.first;
-    for (OpIndex i = call.first; i < call.last; ++i)
-      for (const TensorIndex t : writer_.graph.ops[i].outputs)
-        if (read[t] != 0) stop = i + 1;
-    stop_[c] = stop;
+    std::fill(call_of.begin() + call.first, call_of.begin() + call.last, c);
+    stop_[c] = call.first;
+  }
+  for (std::size_t i = last; i < whole.ops.size(); ++i) {
+    const OpIndex forward = whole.ops[i].gradient_of;
+    const CallIndex c = forward < last ? call_of[forward] : graph_none;
+    if (c == graph_none) continue;
+    for (const TensorIndex t : whole.ops[i].inputs) {
+      if (t == graph_none) continue;
+      const OpIndex producer = whole.tensors[t].producer;
+      if (producer < last && call_of[producer] == c) stop_[c] = std::max(stop_[c], producer + 1);
+    }
   }
 }
 
