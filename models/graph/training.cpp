@@ -96,6 +96,9 @@ std::vector<TensorIndex> keep_gradients(GraphWriter& w, const std::vector<Backwa
     w.add("add_", name + ".add", {kept, gradient});
     gradients.push_back(kept);
   }
+  // A gradient may be a view of what an op made.
+  for (GraphTensor& tensor : w.graph.tensors)
+    if (w.graph.storages[tensor.storage].role == Role::Gradient) tensor.role = Role::Gradient;
   return gradients;
 }
 

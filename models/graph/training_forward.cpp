@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace gpusim {
@@ -90,7 +92,8 @@ class ForwardWriter {
     if (leaf)
       for (const auto& [weight, copy] : weights_)
         if (weight == t) return copy;
-    const std::string base = tensor.name + "." + std::string(name(to));
+    std::string base = tensor.name + "." + std::string(name(to));
+    if (const int count = ++casts_[base]; count > 1) base += "_" + std::to_string(count);
     const TensorIndex copy = w_.add("to", base, {t}, {{"dtype", std::string(name(to))}});
     if (leaf) weights_.emplace_back(t, copy);
     return copy;
@@ -177,6 +180,7 @@ class ForwardWriter {
   const TrainingOptions& options_;
   std::vector<TensorIndex> now_;  ///< By tensor of `forward_`.
   std::vector<std::pair<TensorIndex, TensorIndex>> weights_;
+  std::map<std::string, int> casts_;  ///< By name.
 };
 
 }  // namespace
