@@ -12,6 +12,7 @@
 #include "models/compiler/kernels.hpp"
 #include "models/compiler/options.hpp"
 #include "models/compiler/simplify.hpp"
+#include "models/graph/memory.hpp"
 #include "models/graph/op_graph.hpp"
 #include "models/hardware/gpu_spec.hpp"
 
@@ -38,7 +39,14 @@ struct RegionPlan {
 struct CompiledMemory {
   Bytes resident{0};  ///< Parameters, buffers, states, inputs, the products' workspace.
   Bytes peak{0};
-  Bytes activations{0};                 ///< Alive at the worst moment.
+  Bytes activations{0};  ///< And gradients, alive at the worst moment.
+  MemoryShares at_peak;  ///< Their sum is `peak`.
+  std::string peak_at;   ///< The kernel or op that runs then.
+  Bytes saved{0};        ///< Activations alive when forward is done.
+  /// What CUDA graph trees hold in their private pool at most: all that their regions make. The framework
+  /// does not count it: torch.cuda.max_memory_allocated() says `outside_pool`. `peak` is of both together.
+  Bytes pool{0};
+  Bytes outside_pool{0};
   std::vector<std::int64_t> addresses;  ///< By MemoryIndex.
 };
 

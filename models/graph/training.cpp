@@ -165,6 +165,8 @@ OpGraph training_graph(const OpGraph& forward, const TrainingOptions& options) {
   const auto ops = static_cast<OpIndex>(w.graph.ops.size());
   Backward backward(w, options.checkpointing, options.functional);
   backward.run(loss, 0, ops);
+  // What the engine enters behind the last op, to keep a gradient, is its work too, not the optimizer's.
+  w.graph.ops.back().nodes += std::exchange(w.nodes, 0);
   const std::vector<Backward::ParameterGradient> made = backward.parameters();
   const std::vector<TensorIndex> gradients = keep_gradients(w, made, options);
   add_optimizer(w, made, gradients, options);
