@@ -332,6 +332,7 @@ class Command {
       options.sms = run.device.sms;
       options.steps_per_program = run.steps_per_program;
       options.step_starts = run.step_starts;
+      options.memory = run.memory_marks;
       report::write_chrome_trace(stream, run.program, *run.timeline, options);
       stream.flush();
       if (!stream)

@@ -10,9 +10,11 @@
 
 #include "models/compiler/buckets.hpp"
 #include "models/compiler/recompile.hpp"
+#include "models/compiler/step_memory.hpp"
 #include "sim/config/error.hpp"
 #include "sim/program/eager.hpp"
 #include "sim/report/metrics.hpp"
+#include "sim/scenario/network_workload.hpp"
 
 namespace gpusim {
 namespace {
@@ -70,15 +72,40 @@ bool is_compiled(const Variant& variant) {
                              !variant.compile->breaks.empty() || !variant.compile->overrides.empty());
 }
 
+void rebuild(NetworkWorkload& workload, const Variant& variant) {
+  located(workload, variant, [&] {
+    try {
+      workload.forward = std::make_shared<const OpGraph>(build_graph(*workload.network, workload.sizes));
+      workload.graph = step_graph(workload.forward, workload.training);
+    } catch (const GraphError& error) {
+      throw std::invalid_argument(error.what());
+    }
+  });
+}
+
 CompiledStep compile_variant(const NetworkWorkload& workload, const Variant& variant) {
-  return located(workload, variant,
-                 [&] { return compile_step(workload.graph, *variant.compile, *variant.hardware); });
+  return located(workload, variant, [&] {
+    CompiledStep step = compile_step(workload.graph, *variant.compile, *variant.hardware);
+    if (accumulation_of(workload) > 1)
+      step.memory = step_memory(step, static_cast<MemoryIndex>(step.memory.addresses.size()),
+                                *variant.hardware, accumulation_of(workload));
+    return step;
+  });
+}
+
+HostOpMode host_mode(const NetworkWorkload& workload) {
+  return workload.training ? HostOpMode::Grad : HostOpMode::NoGrad;
+}
+
+std::int64_t accumulation_of(const NetworkWorkload& workload) {
+  return workload.training ? workload.training->accumulation : 1;
 }
 
 CompiledProgram compiled_program(const NetworkWorkload& workload, const Variant& variant,
-                                 const CompiledStep& step) {
+                                 const CompiledStep& step, bool marks) {
   return located(workload, variant, [&] {
-    return build_compiled(step, *variant.compile, *variant.hardware, *variant.host, HostOpMode::NoGrad);
+    return build_compiled(step, *variant.compile, *variant.hardware, *variant.host, host_mode(workload),
+                          {.accumulation = accumulation_of(workload), .marks = marks});
   });
 }
 
@@ -120,15 +147,11 @@ SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant) {
       sizes.batch = *padded;
     }
   }
-  if (sizes == workload.sizes) return result;
+  const bool traced = workload.training && sizes.compiled;
+  if (sizes == workload.sizes && !traced) return result;
   result.workload.sizes = sizes;
-  result.workload.graph = located(workload, variant, [&] {
-    try {
-      return std::make_shared<const OpGraph>(build_graph(*workload.network, sizes));
-    } catch (const GraphError& error) {
-      throw std::invalid_argument(fmt::format("line {}: {}", error.place().line, error.what()));
-    }
-  });
+  if (traced) result.workload.training->functional = true;
+  rebuild(result.workload, variant);
   return result;
 }
 
@@ -144,7 +167,8 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   add("eager", step_time(located(workload, variant,
                                  [&] {
                                    return build_eager(*workload.graph, *variant.hardware, *variant.host,
-                                                      HostOpMode::NoGrad);
+                                                      host_mode(workload),
+                                                      {.accumulation = accumulation_of(workload)});
                                  })
                              .built,
                          variant.steps));
@@ -202,19 +226,15 @@ std::vector<report::ShapeResult> shape_steps(const NetworkWorkload& workload, co
       here.sizes.batch = shape.batch;
       here.sizes.sequence = shape.sequence;
       here.where = shape.where;
-      here.graph = located(here, variant, [&] {
-        try {
-          return std::make_shared<const OpGraph>(build_graph(*here.network, here.sizes));
-        } catch (const GraphError& error) {
-          throw std::invalid_argument(error.what());
-        }
-      });
-      sizes.eager = step_time(
-          located(
-              here, variant,
-              [&] { return build_eager(*here.graph, *variant.hardware, *variant.host, HostOpMode::NoGrad); })
-              .built,
-          variant.steps);
+      rebuild(here, variant);
+      sizes.eager =
+          step_time(located(here, variant,
+                            [&] {
+                              return build_eager(*here.graph, *variant.hardware, *variant.host,
+                                                 host_mode(here), {.accumulation = accumulation_of(here)});
+                            })
+                        .built,
+                    variant.steps);
       sizes.compiled = sizes.eager;
       if (compiled) {
         Variant run = variant;

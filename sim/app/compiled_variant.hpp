@@ -17,13 +17,22 @@ namespace gpusim {
 /// Whether a compiler has a say in the step: it captures it, or the scenario marks breaks or better kernels.
 bool is_compiled(const Variant& variant);
 
+/// Builds the workload's graphs anew, for sizes or training that have changed. Throws ConfigError at the
+/// network.
+void rebuild(NetworkWorkload& workload, const Variant& variant);
+
 /// What the compiler makes of the step. Throws ConfigError at `compile_where` for what it refuses, at the
 /// network for what the hardware file cannot price.
 CompiledStep compile_variant(const NetworkWorkload& workload, const Variant& variant);
 
-/// The step as a program. Throws as above.
+/// The step as a program. Throws as above. `marks`: also where its pieces begin, if it is no training step.
 CompiledProgram compiled_program(const NetworkWorkload& workload, const Variant& variant,
-                                 const CompiledStep& step);
+                                 const CompiledStep& step, bool marks = false);
+
+/// In which mode the host runs the ops of the step's forward pass.
+HostOpMode host_mode(const NetworkWorkload& workload);
+/// Micro-batches in a step.
+std::int64_t accumulation_of(const NetworkWorkload& workload);
 
 /// The workload as it is run: traced by the compiler, in the precision asked for where that is a format that
 /// tensors are stored in, and with the batch that its CUDA graph was recorded for. `not_recorded` says why

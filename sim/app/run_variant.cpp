@@ -11,11 +11,12 @@
 
 #include "sim/app/compiled_variant.hpp"
 #include "sim/app/expectations.hpp"
+#include "sim/app/fit_memory.hpp"
+#include "sim/app/network_run.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/critical_path/critical_path.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/program/eager.hpp"
 #include "sim/program/replay.hpp"
 #include "sim/report/metrics.hpp"
 
@@ -113,6 +114,11 @@ std::optional<GpuSpec> hardware_of_trace(const Trace& trace, const RunOptions& o
   return std::nullopt;
 }
 
+bool trains(const Variant& variant) {
+  const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+  return network != nullptr && network->training;
+}
+
 report::TraceComparison compare_with_trace(const Trace& trace, const Replay& replay) {
   engine::Timeline timeline;
   engine::run(replay.built.program, replay.built.machine, 1, &timeline);
@@ -124,38 +130,6 @@ report::TraceComparison compare_with_trace(const Trace& trace, const Replay& rep
           .start_error_max = comparison.start_error_max,
           .kernels = comparison.kernels,
           .unlinked_ops = replay.statistics.unlinked_ops};
-}
-
-/// The step of a network as a program.
-EagerProgram network_program(const NetworkWorkload& workload, const Variant& variant) {
-  try {
-    return build_eager(*workload.graph, *variant.hardware, *variant.host, HostOpMode::NoGrad,
-                       variant.cuda_graph == CudaGraphMode::Full);
-  } catch (const std::invalid_argument& error) {
-    // The hardware or host file cannot price an op; the message says which.
-    throw ConfigError(
-        Diagnostic{.where = workload.where, .path = "workload.network", .what = error.what(), .hint = {}});
-  }
-}
-
-std::string above_buckets(std::int64_t batch) {
-  return fmt::format(
-      "a batch of {} is above the largest for which a CUDA graph is recorded: kernels are "
-      "launched one by one",
-      batch);
-}
-std::string padded_note(std::int64_t batch, std::int64_t padded) {
-  return fmt::format(
-      "a batch of {} runs as one of {}, for which a CUDA graph is recorded: {:.0f} % of the rows "
-      "are padding",
-      batch, padded, 100 * (1 - static_cast<double>(batch) / static_cast<double>(padded)));
-}
-
-/// Tokens that one step makes or reads; unknown for networks without a sequence.
-std::optional<double> tokens_of(const NetworkWorkload& workload) {
-  const double per_sequence =
-      workload.sizes.step == StepKind::Decode ? 1.0 : static_cast<double>(workload.sizes.sequence);
-  return static_cast<double>(workload.sizes.batch) * per_sequence;
 }
 
 }  // namespace
@@ -172,7 +146,6 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   std::optional<GpuSpec> hardware = variant.hardware;
   BuiltProgram built;
   CudaGraphMode cuda_graph = variant.cuda_graph;
-  double padding = 1;
   if (const auto* workload = std::get_if<TraceWorkload>(&variant.workload.source)) {
     const std::shared_ptr<const Trace> trace = traces.read(workload->resolved);
     if (!hardware) {
@@ -194,51 +167,12 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     built = std::move(replay.built);
     built.work_is_dispatch = true;
   } else if (const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source)) {
-    if (is_compiled(variant)) {
-      Variant run = variant;
-      const SizedWorkload fitted = sized(*network, variant);
-      if (fitted.padded_to > 0) {
-        // Rows that only fill the CUDA graph up are no work of the model's.
-        padding = static_cast<double>(network->sizes.batch) / static_cast<double>(fitted.padded_to);
-      }
-      if (!fitted.recorded) {
-        run.compile->mode.cuda_graphs = CudaGraphPolicy::None;
-        result.notes.push_back(above_buckets(network->sizes.batch));
-      }
-      if (fitted.padded_to > 0) result.notes.push_back(padded_note(network->sizes.batch, fitted.padded_to));
-      const CompiledStep step = compile_variant(fitted.workload, run);
-      CompiledProgram compiled = compiled_program(fitted.workload, run, step);
-      built = std::move(compiled.built);
-      result.model_flops = compiled.model_flops;
-      result.graph_breaks = static_cast<int>(step.captured.graph_breaks);
-      result.peak_memory = step.memory.peak;
-      result.compile_time = step.compile_time;
-      for (const RegionPlan& region : step.regions)
-        if (!region.not_captured.empty()) result.cuda_graphs_cut_by.push_back(region.not_captured);
-      for (const BreakReport& cut : step.captured.breaks) {
-        const std::string remedy = fmt::format("graph break ({}): {}", name(cut.cause), cut.remedy);
-        if (std::find(result.remedies.begin(), result.remedies.end(), remedy) == result.remedies.end())
-          result.remedies.push_back(remedy);
-      }
-      if (options.one_cuda_graph) result.gains = gain_parts(*network, variant);
-    } else {
-      const SizedWorkload fitted = sized(*network, variant);
-      if (variant.compile && !fitted.recorded) {
-        cuda_graph = CudaGraphMode::None;
-        result.notes.push_back(above_buckets(network->sizes.batch));
-      }
-      if (fitted.padded_to > 0) {
-        padding = static_cast<double>(network->sizes.batch) / static_cast<double>(fitted.padded_to);
-        result.notes.push_back(padded_note(network->sizes.batch, fitted.padded_to));
-      }
-      EagerProgram eager = network_program(fitted.workload, variant);
-      built = std::move(eager.built);
-      result.model_flops = eager.model_flops;
-      result.peak_memory = eager.memory.peak;
-    }
-    result.tokens = tokens_of(*network);
-    if (result.model_flops) result.model_flops = *result.model_flops * padding;
-    result.shapes = shape_steps(*network, variant);
+    built = build_network(*network, variant, options, result, cuda_graph);
+    const Bytes capacity = hardware->memory.capacity;
+    if (capacity > Bytes(0) && *result.peak_memory > capacity)
+      result.out_of_memory = options.fit_memory
+                                 ? fit_memory(*network, variant, *result.peak_memory, traces, options)
+                                 : report::OutOfMemory{.over = *result.peak_memory - capacity};
   } else {
     built = build_program(variant);
   }
@@ -249,6 +183,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       if (place.thread == 0) result.step_starts.push_back(place.instruction);
 
   if (cuda_graph == CudaGraphMode::Full) {
+    result.memory_marks.clear();
     Captured graphs = captured(built, hardware);
     for (const CaptureCut& cut : graphs.cuts)
       result.cuda_graphs_cut_by.push_back(
@@ -269,6 +204,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
                         "ask for fewer steps with --steps");
     timeline.emplace();
   }
+  if (trains(variant) && cuda_graph == CudaGraphMode::None) result.phases = phase_times(built);
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
   if (options.critical_path) {
     const CriticalPath path = critical_path(built.program, built.machine, *timeline);

@@ -30,6 +30,7 @@ struct RunOptions {
   bool timeline = false;       ///< Keep the timeline of the isolated run.
   bool critical_path = false;  ///< Explain the isolated run moment by moment.
   bool one_cuda_graph = true;  ///< Also find out what CUDA graphs would change, for the advice.
+  bool fit_memory = true;      ///< Look for a setting that fits, where a network does not.
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
 };

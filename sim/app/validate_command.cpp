@@ -41,6 +41,7 @@ class Predictor {
     const Variant& variant = scenario.variants.front();
     RunOptions run_options;
     run_options.one_cuda_graph = false;
+    run_options.fit_memory = false;
     run_options.config_folders = surroundings_.config_folders;
     const report::VariantResult result = run_variant(variant, traces_, run_options);
     const report::Metrics m = report::metrics(result);
@@ -51,8 +52,11 @@ class Predictor {
     p.step_us = microseconds(group) / static_cast<double>(row.steps);
     p.busy_us = microseconds(m.gpu_busy);
     p.gpu_ops = m.gpu_ops;
-    p.flops = m.model_flops;
-    p.peak_bytes = static_cast<double>(m.peak_memory_bytes);
+    // Measured FLOPs are those of the framework's counter, which counts what runs.
+    p.flops = result.hardware_flops ? m.hardware_flops : m.model_flops;
+    // Measured peaks are torch.cuda.max_memory_allocated(), which does not see the pool of CUDA graph trees.
+    p.peak_bytes =
+        static_cast<double>(result.memory ? result.memory->allocated.value() : m.peak_memory_bytes);
     p.cuda_graph = variant.cuda_graph == CudaGraphMode::Full && m.kernel_launches == 0;
     return p;
   }

@@ -7,12 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "models/graph/op_graph.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/program/capture.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace gpusim {
+
+/// Where the host begins a piece of a network's step: an op, or a compiled kernel.
+struct StepMark {
+  InstructionPlace place;
+  Phase phase = Phase::Forward;
+  std::uint32_t memory = 0;  ///< Which point of the step's memory curve holds while it runs.
+};
 
 /// A program with the machine it runs on.
 struct BuiltProgram {
@@ -30,6 +38,8 @@ struct BuiltProgram {
   /// Whether one program may follow another, so that there is a steady step.
   bool repeats = true;
   std::vector<std::string> notes;  ///< What a reader of the results should know.
+  /// Of a training step, and of any network's if the builder was asked for it: by thread and instruction.
+  std::vector<StepMark> marks;
 };
 
 /// The machine that the launch model of `hardware` describes, and what of it kernels of several streams

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -22,7 +23,7 @@ constexpr double input_copy_slowdown = 1.4;
 class CompiledBuilder {
  public:
   CompiledBuilder(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,
-                  const HostSpec& host, HostOpMode mode)
+                  const HostSpec& host, HostOpMode mode, bool marks)
       : step_(step),
         options_(options),
         gpu_(gpu),
@@ -30,23 +31,33 @@ class CompiledBuilder {
         mode_(mode),
         layout_(gpu),
         eager_(*step.graph, gpu, host, mode, layout_),
-        touched_(step.memory.addresses, gpu.l2) {}
+        touched_(step.memory.addresses, gpu.l2),
+        marks_(marks || std::any_of(step.graph->ops.begin(), step.graph->ops.end(),
+                                    [](const Op& op) { return op.phase != Phase::Forward; })) {}
 
-  CompiledProgram build() {
+  CompiledProgram build(std::int64_t accumulation) {
     // Two rounds over the step: the second one finds the cache as a step before it left it.
     for (const RegionPlan& region : step_.regions) touch(region);
     if (options_.backend.python && host_.ops.count("step") != 0) work("step", op_time(host_, "step", mode_));
     bool captured = true;
-    for (const RegionPlan& region : step_.regions) {
-      if (region.region.compiled) {
-        add(region);
-      } else {
-        for (OpIndex i = region.region.first; i < region.region.last; ++i)
-          eager_.add(step_.graph->ops[i], touched_);
+    for (std::int64_t pass = 0; pass < accumulation; ++pass) {
+      const bool last = pass + 1 == accumulation;
+      if (pass <= 1) pass_begin_ = piece_;
+      piece_ = pass_begin_;
+      for (const RegionPlan& region : step_.regions) {
+        if (!last && phase_of(region) == Phase::Optimizer) break;
+        if (region.region.compiled) {
+          eager_.take_turn(phase_of(region));
+          add(region);
+        } else {
+          for (OpIndex i = region.region.first; i < region.region.last; ++i)
+            add(step_.graph->ops[i], pass, last);
+        }
+        captured = captured && region.cuda_graph != CudaGraphPolicy::None;
+        leave(region.region);
       }
-      captured = captured && region.cuda_graph != CudaGraphPolicy::None;
-      leave(region.region);
     }
+    eager_.done();
     for (const KernelOverride& better : options_.overrides)
       if (used_.count(&better) == 0)
         throw CompileError("kernel_overrides: no compiled kernel is, or is made of, '" + better.op + "'",
@@ -61,6 +72,19 @@ class CompiledBuilder {
  private:
   void work(std::string_view name, Picoseconds time) {
     if (time > Picoseconds{0}) layout_.add_work(time, layout_.name(std::string(name)));
+  }
+
+  Phase phase_of(const RegionPlan& region) const {
+    const Region& ops = region.region;
+    return ops.first < ops.last ? step_.graph->ops[ops.first].phase : Phase::Forward;
+  }
+
+  /// An op that runs by itself.
+  void add(const Op& op, std::int64_t pass, bool last) {
+    if (op.phase == Phase::Optimizer && !last) return;
+    const std::uint32_t piece = piece_++;
+    if (op.accumulates && pass == 0) return;  // The first gradient is taken as it is.
+    eager_.add(op, touched_, marks_ ? std::optional(piece) : std::nullopt);
   }
 
   void touch(const RegionPlan& region) {
@@ -165,6 +189,7 @@ class CompiledBuilder {
     }
     std::vector<StepLayout::Launched> nodes;
     for (const CompiledKernel& kernel : region.kernels) {
+      if (marks_) layout_.mark(phase_of(region), piece_++);
       const CacheState cache = cache_of(region, kernel);
       std::vector<StepLayout::Launched> launched;
       for (const KernelWork& each : kernel.work)
@@ -229,6 +254,9 @@ class CompiledBuilder {
   StepLayout layout_;
   EagerOps eager_;
   RecentMemory touched_;
+  const bool marks_;
+  std::uint32_t piece_ = 0;  ///< Kernel, or op that runs by itself, of the step.
+  std::uint32_t pass_begin_ = 0;
   std::set<const KernelOverride*> used_;  ///< Only asked for membership.
   CompiledProgram result_;
 };
@@ -236,8 +264,8 @@ class CompiledBuilder {
 }  // namespace
 
 CompiledProgram build_compiled(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,
-                               const HostSpec& host, HostOpMode mode) {
-  return CompiledBuilder(step, options, gpu, host, mode).build();
+                               const HostSpec& host, HostOpMode mode, const CompiledLayout& layout) {
+  return CompiledBuilder(step, options, gpu, host, mode, layout.marks).build(layout.accumulation);
 }
 
 }  // namespace gpusim

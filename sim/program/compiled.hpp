@@ -15,12 +15,17 @@ namespace gpusim {
 
 struct CompiledProgram {
   BuiltProgram built;
-  Flops model_flops{0};
-  Bytes traffic{0};  ///< What the kernels of compiled regions move between them, caches aside.
-  Bytes pool{0};     ///< Memory of CUDA graphs' private pool.
+  Flops model_flops{0};  ///< Of all that runs, as the catalogue counts it: of what runs again, again.
+  Bytes traffic{0};      ///< What the kernels of compiled regions move between them, caches aside.
 };
 
-/// Lays out a compiled step on one host thread and one stream.
+struct CompiledLayout {
+  std::int64_t accumulation = 1;  ///< Micro-batches of a training step (TrainingOptions).
+  bool marks = false;             ///< Where its pieces begin, also for a step that does not train.
+};
+
+/// Lays out a compiled step on one stream. Host threads are as in build_eager(): regions of the backward pass
+/// run on autograd's. Marks count kernels, and ops that run by themselves, as step_memory() does.
 ///
 /// Host: a compiled region costs its guards, one per parameter, the call of its code, and a call per kernel
 /// (CompiledHostOps names the costs in the host file); one that is replayed as a CUDA graph costs checks, the
@@ -29,6 +34,6 @@ struct CompiledProgram {
 ///
 /// Throws NoCalibrationError, NoPeakError, NoHostOpError where the files cannot price something.
 CompiledProgram build_compiled(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,
-                               const HostSpec& host, HostOpMode mode);
+                               const HostSpec& host, HostOpMode mode, const CompiledLayout& layout = {});
 
 }  // namespace gpusim

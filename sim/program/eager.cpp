@@ -12,6 +12,8 @@ EagerOps::EagerOps(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& hos
                    StepLayout& layout)
     : graph_(graph), gpu_(gpu), host_(host), mode_(mode), layout_(layout) {
   module_call_ = host_.ops.count("module_call") != 0 ? op_time(host_, "module_call", mode_) : Picoseconds{0};
+  if (host_.ops.count("autograd_node") != 0)
+    autograd_node_ = op_time(host_, "autograd_node", HostOpMode::NoGrad);
   bytes_.reserve(graph_.tensors.size());
   for (const GraphTensor& tensor : graph_.tensors)
     bytes_.push_back({stored_bytes(tensor.type), dense_bytes(tensor.type)});
@@ -25,12 +27,45 @@ EagerOps::Priced& EagerOps::price(const Op& op) {
   const OpView view = types.view(first);
   Priced& priced = prices_[op.like].emplace();
   priced.calls = op.kind->eager(view, gpu_);
-  for (const EagerCall& call : priced.calls) {
-    priced.host += op_time(host_, call.host_op, mode_);
-    priced.launches += op_launches(host_, call.host_op);
-  }
+  for (const EagerCall& call : priced.calls) priced.launches += op_launches(host_, call.host_op);
   if (op.kind->flops != nullptr) priced.flops = op.kind->flops(view);
   return priced;
+}
+
+HostOpMode EagerOps::mode_of(const Op& op) const {
+  switch (op.phase) {
+    case Phase::Forward:
+      return mode_;
+    case Phase::Backward:
+      // What is run again is called from Python, wherever it runs; the engine calls the rest from C++.
+      return op.recomputed ? mode_ : HostOpMode::NoGrad;
+    case Phase::Optimizer:
+      return HostOpMode::NoGrad;
+  }
+  return mode_;
+}
+
+Picoseconds EagerOps::host_time(const Op& op, Priced& priced) const {
+  const HostOpMode mode = mode_of(op);
+  std::optional<Picoseconds>& known = priced.host[static_cast<std::size_t>(mode)];
+  if (!known) {
+    known = Picoseconds{0};
+    for (const EagerCall& call : priced.calls) *known += op_time(host_, call.host_op, mode);
+  }
+  return *known + op.module_calls * module_call_ + op.nodes * autograd_node_;
+}
+
+void EagerOps::take_turn(Phase phase) {
+  const bool backward = phase == Phase::Backward;
+  if (backward == layout_.in_backward()) return;
+  if (!backward) return layout_.end_backward();
+  if (host_.ops.count("backward") != 0)
+    layout_.add_work(op_time(host_, "backward", mode_), layout_.name("backward"));
+  layout_.begin_backward();
+}
+
+void EagerOps::done() {
+  if (layout_.in_backward()) layout_.end_backward();
 }
 
 void EagerOps::touch(const Op& op, RecentMemory& touched) const {
@@ -75,7 +110,9 @@ CacheState EagerOps::cache_of(const Op& op, const RecentMemory& touched) const {
   return {.cold_reads = read > 0 ? missed / read : 0, .cold_writes = cold_share(turn, gpu_)};
 }
 
-void EagerOps::add(const Op& op, RecentMemory& touched) {
+void EagerOps::add(const Op& op, RecentMemory& touched, std::optional<std::uint32_t> memory) {
+  take_turn(op.phase);
+  if (memory) layout_.mark(op.phase, *memory);
   Priced& priced = price(op);
   model_flops_ += priced.flops;
   const CacheState cache = cache_of(op, touched);
@@ -87,7 +124,7 @@ void EagerOps::add(const Op& op, RecentMemory& touched) {
       for (const KernelWork& work : call.work)
         for (const GpuOpEstimate& estimate : gpu_ops(work, gpu_, {reads / cache_steps, writes / cache_steps}))
           known->second.push_back(layout_.add(op.kind->name, estimate));
-  Picoseconds host = priced.host + op.module_calls * module_call_;
+  Picoseconds host = host_time(op, priced);
   // An op's price has so many launch calls in it; what it launches beyond them costs a call each.
   std::int32_t included = priced.launches;
   for (const StepLayout::Launched& launched : known->second)
@@ -101,22 +138,38 @@ void EagerOps::add(const Op& op, RecentMemory& touched) {
 }
 
 EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
-                         bool captured) {
+                         const EagerOptions& options) {
   EagerProgram result;
   StepLayout layout(gpu);
   EagerOps ops(graph, gpu, host, mode, layout);
   layout.built.program.threads.front().instructions.reserve(2 * graph.ops.size());
   // Two rounds over the step: the second one finds the cache as a step before it left it.
-  result.memory = eager_memory(graph, gpu);
+  result.memory =
+      eager_memory(graph, gpu, options.accumulation, options.memory_curve ? &result.memory_curve : nullptr);
   RecentMemory touched(result.memory.addresses, gpu.l2);
   for (const Op& op : graph.ops) ops.touch(op, touched);
   if (host.ops.count("step") != 0) {
     const Picoseconds step = op_time(host, "step", mode);
     if (step > Picoseconds{0}) layout.add_work(step, layout.name("step"));
   }
-  for (const Op& op : graph.ops) ops.add(op, touched);
+  OpIndex passes_end = 0;  // Of what runs once for each micro-batch.
+  for (std::size_t i = 0; i < graph.ops.size(); ++i)
+    if (graph.ops[i].phase != Phase::Optimizer) passes_end = static_cast<OpIndex>(i + 1);
+  const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(),
+                                  [](const Op& op) { return op.phase != Phase::Forward; });
+  for (std::int64_t pass = 0; pass < options.accumulation; ++pass) {
+    const bool last = pass + 1 == options.accumulation;
+    for (OpIndex i = 0; i < (last ? graph.ops.size() : passes_end); ++i) {
+      // The first gradient is taken as it is.
+      if (graph.ops[i].accumulates && pass == 0) continue;
+      std::optional<std::uint32_t> memory;
+      if (trains || options.memory_curve) memory = i + (pass > 0 ? passes_end : 0);
+      ops.add(graph.ops[i], touched, memory);
+    }
+  }
+  ops.done();
   result.model_flops = ops.model_flops();
-  layout.built.notes = layout.slow_down(captured);
+  layout.built.notes = layout.slow_down(options.captured);
   for (std::string& note : layout.notes(result.memory.peak)) layout.built.notes.push_back(std::move(note));
   result.built = std::move(layout.built);
   return result;

@@ -2,6 +2,7 @@
 // Ops as eager PyTorch runs them, added to a step one after the other. Internal to sim/program.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,11 +19,17 @@ namespace gpusim {
 
 class EagerOps {
  public:
+  /// `mode`: of forward ops.
   EagerOps(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
            StepLayout& layout);
 
-  /// Prices the op and adds its host time and its launches.
-  void add(const Op& op, RecentMemory& touched);
+  /// Prices the op and adds its host time and its launches, to the thread that works on its phase.
+  /// `memory`: which point of the memory curve holds while it runs; none: it is not marked.
+  void add(const Op& op, RecentMemory& touched, std::optional<std::uint32_t> memory = std::nullopt);
+  /// Whoever works on the phase goes on from here: the main thread, or autograd's in backward.
+  void take_turn(Phase phase);
+  /// The main thread has its turn again.
+  void done();
   /// Only leaves its traces in the cache.
   void touch(const Op& op, RecentMemory& touched) const;
   Flops model_flops() const { return model_flops_; }
@@ -31,8 +38,8 @@ class EagerOps {
   /// What an op costs whichever of its equals it is.
   struct Priced {
     std::vector<EagerCall> calls;
-    Picoseconds host{0};
-    std::int32_t launches = 0;  ///< In `host`.
+    std::array<std::optional<Picoseconds>, 3> host;  ///< By HostOpMode.
+    std::int32_t launches = 0;                       ///< In `host`.
     Flops flops{0};
     engine::Index name = engine::no_index;  ///< Of its work on the host, once it has any.
     /// What it launches, by the cache's state in steps of `cache_steps`.
@@ -44,6 +51,8 @@ class EagerOps {
   };
 
   Priced& price(const Op& op);
+  HostOpMode mode_of(const Op& op) const;
+  Picoseconds host_time(const Op& op, Priced& priced) const;
   Bytes touched_bytes(const Op& op, TensorIndex t) const;
   Bytes moved(const Op& op) const;
   CacheState cache_of(const Op& op, const RecentMemory& touched) const;
@@ -54,6 +63,7 @@ class EagerOps {
   const HostOpMode mode_;
   StepLayout& layout_;
   Picoseconds module_call_{0};
+  Picoseconds autograd_node_{0};
   Flops model_flops_{0};
   std::vector<TensorBytes> bytes_;             ///< By tensor.
   std::vector<std::optional<Priced>> prices_;  ///< By Op::like.

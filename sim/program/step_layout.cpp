@@ -70,7 +70,38 @@ StepLayout::Launched StepLayout::add(std::string_view op_name, const GpuOpEstima
 void StepLayout::add_work(Picoseconds duration, Index shown) {
   Instruction work;
   work.duration = duration;
-  built.program.threads.front().add(work, shown);
+  thread().add(work, shown);
+}
+
+void StepLayout::add_signal(Call call, Index signal) {
+  Instruction instruction;
+  instruction.call = call;
+  instruction.object = signal;
+  thread().add(instruction);
+}
+
+void StepLayout::begin_backward() {
+  constexpr Index begin = 0;
+  engine::Program& program = built.program;
+  if (program.signals.empty()) {
+    program.signals = {"backward", "gradients"};
+    program.threads.push_back({"autograd", {}, {}});
+  }
+  add_signal(Call::Signal, begin);
+  thread_ = 1;
+  add_signal(Call::Await, begin);
+}
+
+void StepLayout::end_backward() {
+  constexpr Index end = 1;
+  add_signal(Call::Signal, end);
+  thread_ = 0;
+  add_signal(Call::Await, end);
+}
+
+void StepLayout::mark(Phase phase, std::uint32_t memory) {
+  const auto instruction = static_cast<Index>(thread().instructions.size());
+  built.marks.push_back({{thread_, instruction}, phase, memory});
 }
 
 void StepLayout::launch(const Launched& launched) {
@@ -82,7 +113,7 @@ void StepLayout::launch(const Launched& launched) {
   // A number that the host reads is waited for.
   instruction.blocking = launched.blocking;
   if (launched.blocking) instruction.return_latency = gpu_.launch.sync_return;
-  built.program.threads.front().add(instruction);
+  thread().add(instruction);
 }
 
 void StepLayout::launch_graph(Index shown, const std::vector<Launched>& ops) {
@@ -102,7 +133,7 @@ void StepLayout::launch_graph(Index shown, const std::vector<Launched>& ops) {
   instruction.latency =
       std::max(instruction.duration + gpu_.launch.cuda_graph.arrival_after_call, Picoseconds(0));
   built.program.graphs.push_back(std::move(graph));
-  built.program.threads.front().add(instruction);
+  thread().add(instruction);
 }
 
 std::vector<std::string> StepLayout::slow_down(bool captured) {
@@ -115,12 +146,14 @@ std::vector<std::string> StepLayout::slow_down(bool captured) {
     step.flops += Flops(info.flops);
     step.bytes += Bytes(info.bytes);
   };
-  for (const Instruction& instruction : program.threads.front().instructions) {
-    host += instruction.duration;
-    if (instruction.call == Call::Launch) count(instruction.object);
-    if (instruction.call == Call::LaunchGraph)
-      for (const engine::CudaGraph::Node& node : program.graphs[instruction.object].nodes) count(node.op);
-  }
+  // The threads work in turn.
+  for (const engine::HostThread& each : program.threads)
+    for (const Instruction& instruction : each.instructions) {
+      host += instruction.duration;
+      if (instruction.call == Call::Launch) count(instruction.object);
+      if (instruction.call == Call::LaunchGraph)
+        for (const engine::CudaGraph::Node& node : program.graphs[instruction.object].nodes) count(node.op);
+    }
   if (!captured && host > step.compute + step.other) step.other = host - step.compute;
   const double slowdown = clock_slowdown(gpu_, step);
   if (slowdown <= 1) return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of one host thread and one stream while it is being laid out: ops priced, launches added. Internal
-// to sim/program.
+// A network's step while it is being laid out: ops priced, launches added to one stream by the main thread
+// and, in backward, by autograd's. Internal to sim/program.
 #pragma once
 
 #include <map>
@@ -36,6 +36,15 @@ class StepLayout {
   /// Puts these ops into the stream as one CUDA graph.
   void launch_graph(engine::Index shown, const std::vector<Launched>& ops);
 
+  /// loss.backward(): from here on the autograd thread works, and the main thread waits for it until
+  /// end_backward().
+  void begin_backward();
+  void end_backward();
+  bool in_backward() const { return thread_ != 0; }
+
+  /// What comes next belongs to this phase and this point of the step's memory curve.
+  void mark(Phase phase, std::uint32_t memory);
+
   engine::Index name(const std::string& text);
 
   /// Lowers the clock of a step that would draw more than the device may. `captured`: the step runs as CUDA
@@ -47,7 +56,11 @@ class StepLayout {
   BuiltProgram built;
 
  private:
+  engine::HostThread& thread() { return built.program.threads[thread_]; }
+  void add_signal(engine::Call call, engine::Index signal);
+
   const GpuSpec& gpu_;
+  std::uint16_t thread_ = 0;         ///< That works now.
   std::vector<bool> compute_bound_;  ///< By op of the program.
   std::map<std::string, engine::Index, std::less<>> names_;
 };

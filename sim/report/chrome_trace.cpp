@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <ostream>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/report/format.hpp"
@@ -84,6 +86,7 @@ class Writer {
     write_ops();
     write_queue_counters();
     write_memory_counter();
+    write_memory_by_kind();
     append("\n]}}\n");
     flush();
   }
@@ -410,6 +413,31 @@ class Writer {
           "{{\"bytes\": "
           "{}}}}}",
           device, us(record.at), record.bytes);
+    }
+  }
+
+  void write_memory_by_kind() {
+    if (options_.memory.empty()) return;
+    // By thread and instruction; of pieces that one call launches, the one that needs most.
+    std::map<std::pair<std::uint16_t, engine::Index>, const MemoryShares*> marks;
+    for (const MemoryMark& mark : options_.memory) {
+      const MemoryShares*& shares = marks[{mark.thread, mark.instruction}];
+      if (shares == nullptr || shares->total() < mark.shares.total()) shares = &mark.shares;
+    }
+    const int device = program_.streams.empty() ? 0 : program_.streams.front().device;
+    for (const engine::Index number : calls_) {
+      const CallRecord call = timeline_.call(number);
+      const auto mark = marks.find({call.thread, call.instruction});
+      if (mark == marks.end()) continue;
+      begin_event();
+      append(
+          "{{\"ph\": \"C\", \"name\": \"device memory\", \"pid\": {}, \"tid\": 0, \"ts\": {}, \"args\": {{",
+          device, us(call.start));
+      for (std::size_t i = 0; i < memory_kind_count; ++i) {
+        const auto kind = static_cast<MemoryKind>(i);
+        append("{}\"{}\": {}", i > 0 ? ", " : "", gpusim::name(kind), (*mark->second)[kind].value());
+      }
+      append("}}}}");
     }
   }
 

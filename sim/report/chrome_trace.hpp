@@ -10,7 +10,9 @@
 //   that overlap
 //                 others of their stream on a row of their own below it, args.stream still naming the stream.
 //   arrows        ac2g, from the launch to its GPU ops.
-//   counters      launched but not started ops of each stream; allocated device memory.
+//   counters      launched but not started ops of each stream; allocated device memory; of a network, what
+//                 its memory is taken for, from the host call of each op or kernel on (the framework's
+//                 allocator knows of calls, not of what the device has done).
 //
 // args.correlation, one more than the index of the call in the timeline, joins a launch and its GPU ops; all
 // ops of a replayed CUDA graph carry that of its launch. Times are exact: microseconds with three to six
@@ -24,6 +26,7 @@
 
 #include "sim/engine/program.hpp"
 #include "sim/engine/result.hpp"
+#include "sim/report/result.hpp"
 
 namespace gpusim::report {
 
@@ -38,6 +41,8 @@ struct ChromeTraceOptions {
   /// Instructions of the first host thread that begin a step of the user, in order; one fewer than steps
   /// where the first one begins with the program. Empty: the program is one step.
   std::vector<engine::Index> step_starts = {};
+  /// Of each thread in order; at the instruction that they name, memory in use changes.
+  std::vector<MemoryMark> memory = {};
 };
 
 inline constexpr int host_pid = 1000;

@@ -143,7 +143,9 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   // Divided by a power of ten, not multiplied with its inverse: one rounding, so that 0.5 prints as 0.5.
   const double step_seconds = static_cast<double>(totals.wall.count()) / (1e12 * static_cast<double>(steps));
   if (result.model_flops) m.model_flops = result.model_flops->value();
-  const double hardware_flops = ranking.per_step(ranking.flops);
+  const double hardware_flops =
+      result.hardware_flops ? result.hardware_flops->value() : ranking.per_step(ranking.flops);
+  if (hardware_flops > 0) m.hardware_flops = hardware_flops;
   if (result.device.peak && step_seconds > 0) {
     const double peak = result.device.peak->value();
     if (m.model_flops) m.mfu = *m.model_flops / step_seconds / peak;
@@ -163,12 +165,56 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
               .idle = window.idle_total()};
   m.launch_queue_max = result.isolated.queue_length_max;
   m.regime = regime_of(m, ranking);
+  m.memory = result.memory;
+  m.phases = result.phases;
+  m.out_of_memory = result.out_of_memory;
   return m;
 }
 
+namespace {
+
+void add_memory(std::vector<Field>& out, const std::optional<MemorySummary>& memory) {
+  const auto bytes = [&](const std::string& key, auto get) {
+    out.push_back({"memory." + key + "_bytes", memory ? Value(get(*memory).value()) : Value()});
+  };
+  for (std::size_t i = 0; i < memory_kind_count; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    bytes(std::string(gpusim::name(kind)), [&](const MemorySummary& use) { return use.at_peak[kind]; });
+  }
+  bytes("saved_activations", [](const MemorySummary& use) { return use.saved; });
+  bytes("allocated", [](const MemorySummary& use) { return use.allocated; });
+  bytes("cuda_graph_pool", [](const MemorySummary& use) { return use.cuda_graph_pool; });
+  out.push_back({"memory.peak_at", memory ? Value(memory->peak_at) : Value()});
+}
+
+void add_phases(std::vector<Field>& out, const std::optional<std::array<PhaseTime, 3>>& phases) {
+  for (const Phase phase : {Phase::Forward, Phase::Backward, Phase::Optimizer}) {
+    const std::string key = "phases." + std::string(gpusim::name(phase));
+    const PhaseTime* time = phases ? &(*phases)[static_cast<std::size_t>(phase)] : nullptr;
+    out.push_back({key + "_busy_us", time != nullptr ? Value(time->busy) : Value()});
+    out.push_back({key + "_span_us", time != nullptr ? Value(time->span) : Value()});
+    out.push_back({key + "_gpu_ops", time != nullptr ? Value(time->gpu_ops) : Value()});
+  }
+}
+
+void add_out_of_memory(std::vector<Field>& out, const std::optional<OutOfMemory>& over) {
+  out.push_back({"out_of_memory.over_bytes", over ? Value(over->over.value()) : Value()});
+  const OutOfMemory::Way* way = over && over->way ? &*over->way : nullptr;
+  std::string changes;
+  if (way != nullptr)
+    for (const std::string& change : way->changes) changes += (changes.empty() ? "" : " ") + change;
+  out.push_back({"out_of_memory.fits_with", way != nullptr ? Value(changes) : Value()});
+  out.push_back({"out_of_memory.fits_step_time_us", way != nullptr ? Value(way->step_time) : Value()});
+  out.push_back({"out_of_memory.fits_peak_bytes", way != nullptr ? Value(way->peak.value()) : Value()});
+  out.push_back({"out_of_memory.fits_tokens_per_second",
+                 way != nullptr ? number_or_unknown(way->tokens_per_second) : Value()});
+}
+
+}  // namespace
+
 std::vector<Field> fields(const Metrics& m) {
   std::vector<Field> out;
-  out.reserve(40);
+  out.reserve(80);
   out.push_back({"variant", m.variant});
   out.push_back({"step_time_us", m.step_time});
   out.push_back({"makespan_us", m.makespan});
@@ -204,6 +250,10 @@ std::vector<Field> fields(const Metrics& m) {
   out.push_back({"host.blocked_queue_us", m.host_blocked_queue});
   out.push_back({"launch_queue_max", m.launch_queue_max});
   out.push_back({"period_steps", m.period_steps});
+  out.push_back({"hardware_flops", number_or_unknown(m.hardware_flops)});
+  add_memory(out, m.memory);
+  add_phases(out, m.phases);
+  add_out_of_memory(out, m.out_of_memory);
   return out;
 }
 

@@ -68,6 +68,11 @@ struct Metrics {
   std::int64_t launch_queue_max = 0;  ///< Most entries waiting in one stream, in the isolated run.
   std::int64_t period_steps = 0;      ///< Steps after which the steady state repeats; 0: no steady state.
 
+  std::optional<double> hardware_flops;  ///< Of the kernels, recomputation included.
+  std::optional<MemorySummary> memory;
+  std::optional<std::array<PhaseTime, 3>> phases;
+  std::optional<OutOfMemory> out_of_memory;
+
   Picoseconds idle_total() const;
   Picoseconds idle_by(engine::IdleCause cause) const { return idle[static_cast<std::size_t>(cause)]; }
 };

@@ -3,12 +3,14 @@
 // about it. Filled by the application; plain data, so tests build it by hand.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "models/graph/memory.hpp"
 #include "models/units/quantity.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/engine/result.hpp"
@@ -44,7 +46,8 @@ struct WhatIf {
   double gpu_utilization = 0;
 };
 
-/// What a compiler did for a step, one thing after the other: the step time once this and all before it is on.
+/// What a compiler did for a step, one thing after the other: the step time once this and all before it is
+/// on.
 struct GainPart {
   std::string name;  ///< "no dispatch per op", "graph passes", "fusion", "CUDA graphs", "precision".
   Picoseconds step_time{0};
@@ -54,10 +57,47 @@ struct GainPart {
 struct ShapeResult {
   std::int64_t batch = 1;
   std::int64_t sequence = 1;
-  std::string outcome;        ///< "compiles", "compiles dynamic", "hits", "eager"; with its CUDA graph's.
+  std::string outcome;         ///< "compiles", "compiles dynamic", "hits", "eager"; with its CUDA graph's.
   std::int64_t padded_to = 0;  ///< Batch that it runs as; 0: its own.
   Picoseconds step_time{0};    ///< Without compiling.
   Picoseconds compile_time{0};
+};
+
+/// A network's device memory.
+struct MemorySummary {
+  MemoryShares at_peak;      ///< By what it is taken for, at the worst moment.
+  std::string peak_at;       ///< The op or kernel that runs then; empty: before the first one.
+  Bytes saved{0};            ///< Activations that forward leaves behind for backward.
+  Bytes allocated{0};        ///< What the framework's allocator counts: without CUDA graph trees' pool.
+  Bytes cuda_graph_pool{0};  ///< Of CUDA graph trees, at most.
+};
+
+/// Memory in use from the start of a host instruction on: the framework allocates where the host calls an op.
+struct MemoryMark {
+  std::uint16_t thread = 0;
+  engine::Index instruction = 0;
+  MemoryShares shares;
+};
+
+/// What a phase of a training step takes.
+struct PhaseTime {
+  Picoseconds busy{0};  ///< Of its GPU ops.
+  Picoseconds span{0};  ///< From the end of the last GPU op before it to the end of its own last one.
+  std::int64_t gpu_ops = 0;
+};
+
+/// A step that does not fit into the device's memory.
+struct OutOfMemory {
+  Bytes over{0};  ///< By how much.
+  /// The fastest setting that fits, among those that change least.
+  struct Way {
+    std::vector<std::string> changes;  ///< As --set takes them: "workload.checkpointing=blocks".
+    Picoseconds step_time{0};
+    Bytes peak{0};
+    std::optional<double> tokens_per_second;
+  };
+  std::optional<Way> way{};  ///< None: nothing that was tried fits, or nothing was tried.
+  std::int64_t tried = 0;
 };
 
 struct VariantResult {
@@ -76,8 +116,17 @@ struct VariantResult {
 
   Device device;
   std::optional<Flops> model_flops;  ///< Of one step of the user; without recomputation.
-  std::optional<double> tokens;      ///< Of one step of the user.
-  std::optional<Bytes> peak_memory;  ///< Where it is known beforehand; else from the allocations of the program.
+  /// Of one step of the user, with recomputation, by the same counting. Absent: what the kernels' own figures
+  /// add up to.
+  std::optional<Flops> hardware_flops;
+  std::optional<double> tokens;  ///< Of one step of the user.
+  std::optional<Bytes>
+      peak_memory;  ///< Where it is known beforehand; else from the allocations of the program.
+
+  std::optional<MemorySummary> memory;             ///< Of a network.
+  std::vector<MemoryMark> memory_marks;            ///< Of each thread in order; only if asked for.
+  std::optional<OutOfMemory> out_of_memory;        ///< Of a network that does not fit.
+  std::optional<std::array<PhaseTime, 3>> phases;  ///< Of a training step, by Phase.
 
   int graph_breaks = 0;
   std::vector<std::string> cuda_graphs_cut_by;  ///< What could not be captured, in words.

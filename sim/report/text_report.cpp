@@ -445,6 +445,13 @@ std::string to_text(const ScenarioReport& report) {
   write_kernels(out, all.front(), several);
   for (std::size_t i = 1; i < all.size(); ++i)
     if (!same_kernels(all[i].ranking, all.front().ranking)) write_kernels(out, all[i], true);
+  for (const Column& column : all) {
+    const std::string variant = several ? column.m.variant : std::string();
+    out += phases_text(column.m, variant);
+    // In inference the table's one line says it.
+    if (column.m.phases) out += memory_text(column.m, variant);
+    out += fit_text(column.m, variant);
+  }
   for (const Column& column : all) write_gains(out, column, several);
   for (const Column& column : all) write_shapes(out, column, several);
   for (const Column& column : all) write_trace(out, column, several);

@@ -425,6 +425,26 @@ void check_compile_names(const Node& variant, const OpGraph& graph) {
   errors.throw_if_any();
 }
 
+void check_training(const Node& variant, const NetworkWorkload& workload, const CompileOptions& options) {
+  if (!workload.training || options.backend.capture == CaptureKind::None) return;
+  Errors errors;
+  if (!options.backend.training)
+    errors.add(variant.at("backend").diagnostic(
+        fmt::format("{} does not train: it takes the forward pass alone", options.backend.name),
+        "gpusim list backends; docs/backends.md says which train"));
+  if (const auto precision = find_set(variant, "precision"))
+    errors.add(precision->diagnostic("is of inference: 'workload.precision' says it of training",
+                                     "write 'workload: {precision: autocast, dtype: bf16}'"));
+  if (workload.training->checkpointing != Checkpointing::None)
+    errors.add(
+        variant.at("workload")
+            .at("checkpointing")
+            .diagnostic(
+                "is for steps that run eagerly: a compiler decides itself what it keeps",
+                "write 'recompute: {policy: blocks}', and 'checkpointing: null' in the variant's workload"));
+  errors.throw_if_any();
+}
+
 std::vector<ShapeStep> read_shapes(const Node& list, const NetworkSizes& sizes) {
   std::vector<ShapeStep> shapes;
   Errors errors;

@@ -42,6 +42,10 @@ CompileChoice read_compile(const config::Node& variant, const GpuSpec* hardware,
 /// Throws ConfigError for graph breaks and fusion groups of the variant that name what is not in its graph.
 void check_compile_names(const config::Node& variant, const OpGraph& graph);
 
+/// Throws ConfigError for what the compiler that the variant names cannot do with a training step.
+void check_training(const config::Node& variant, const NetworkWorkload& workload,
+                    const CompileOptions& options);
+
 /// `shapes: [{batch: 1}, {batch: 8, sequence: 256}]`: what a step leaves out is as in `sizes`.
 std::vector<ShapeStep> read_shapes(const config::Node& list, const NetworkSizes& sizes);
 

@@ -13,6 +13,7 @@
 #include "sim/config/hf_config.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/network_reader.hpp"
+#include "sim/scenario/training_reader.hpp"
 
 namespace gpusim {
 
@@ -24,11 +25,10 @@ using config::Node;
 namespace {
 
 StepKind read_step(const Node& node) {
-  if (node.is_scalar() && node.text() == "training")
-    node.fail("training steps are not simulated yet: there is no backward pass and no optimizer",
-              "write 'inference' for the forward pass");
-  return node.one_of<StepKind>(
-      {{"inference", StepKind::Inference}, {"prefill", StepKind::Prefill}, {"decode", StepKind::Decode}});
+  return node.one_of<StepKind>({{"inference", StepKind::Inference},
+                                {"prefill", StepKind::Prefill},
+                                {"decode", StepKind::Decode},
+                                {"training", StepKind::Training}});
 }
 
 ElementType read_element(const Node& node) {
@@ -84,6 +84,15 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
       source.sizes.parameters = std::move(hf.parameters);
       if (hf.dtype && !node.has("dtype")) source.sizes.dtype = *hf.dtype;
     });
+  const ElementType dtype = source.sizes.dtype;
+  source.training = read_training(fields, source.sizes.step, dtype);
+  if (source.training && source.training->precision == TrainingPrecision::Autocast)
+    source.sizes.dtype = ElementType::Fp32;
+  fields.optional_with("attention_flops", [&](const Node& count) {
+    if (count.is_null()) return;
+    source.attention_flops =
+        count.one_of<AttentionFlops>({{"full", AttentionFlops::Full}, {"causal", AttentionFlops::Causal}});
+  });
   for (const char* other : {"kernels", "trace"})
     if (const auto extra = node.find(other))
       fields.errors().add(extra->diagnostic("a workload is one of a network, a list of kernels and a trace",
@@ -98,16 +107,29 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
     fields.errors().add(node.diagnostic("a network needs 'host': its ops are priced on a CPU",
                                         "write for example 'host: xeon-h200-cloud' at the top"));
   fields.done();
-  workload.dtype = std::string(name(source.sizes.dtype));
+  workload.dtype = std::string(name(dtype));
   const Node where = hf_config ? *hf_config : node.at("network");
-  source.graph = std::make_shared<const OpGraph>(
-      config::located(network, where, [&] { return build_graph(network, source.sizes); }));
-  if (static_cast<std::int64_t>(source.graph->ops.size()) > limits.instructions_max)
-    where.fail(fmt::format("a step of {} ops is more than {} instructions (instructions_max)",
-                           source.graph->ops.size(), limits.instructions_max),
-               "raise instructions_max at the top");
   source.network = std::make_shared<const Network>(std::move(network));
+  const auto check_size = [&](std::size_t ops, std::int64_t times) {
+    const auto count = static_cast<std::int64_t>(ops) * times;
+    if (count > limits.instructions_max)
+      where.fail(fmt::format("a step of {} ops is more than {} instructions (instructions_max)", count,
+                             limits.instructions_max),
+                 "raise instructions_max at the top");
+  };
+  config::located(*source.network, where, [&] {
+    source.forward = std::make_shared<const OpGraph>(build_graph(*source.network, source.sizes));
+    check_size(source.forward->ops.size(), source.training ? source.training->accumulation : 1);
+    source.graph = step_graph(source.forward, source.training);
+  });
+  check_size(source.graph->ops.size(), 1);
   return workload;
+}
+
+std::shared_ptr<const OpGraph> step_graph(const std::shared_ptr<const OpGraph>& forward,
+                                          const std::optional<TrainingOptions>& training) {
+  if (!training) return forward;
+  return std::make_shared<const OpGraph>(training_graph(*forward, *training));
 }
 
 }  // namespace gpusim

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 
 #include "sim/config/node.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -17,5 +19,10 @@ bool is_network_workload(const config::Node& node);
 /// once to see whether the sizes go together.
 Workload read_network_workload(const config::Node& node, const std::filesystem::path& folder,
                                const WorkloadLimits& limits);
+
+/// The graph of a whole step whose forward pass is `forward`: itself, unless it is a training step's. Throws
+/// GraphError.
+std::shared_ptr<const OpGraph> step_graph(const std::shared_ptr<const OpGraph>& forward,
+                                          const std::optional<TrainingOptions>& training);
 
 }  // namespace gpusim

@@ -13,6 +13,7 @@
 
 #include "models/compiler/options.hpp"
 #include "models/graph/network.hpp"
+#include "models/graph/training.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "models/hardware/host_spec.hpp"
 #include "models/units/quantity.hpp"
@@ -222,14 +223,22 @@ struct TraceWorkload {
   friend bool operator==(const TraceWorkload&, const TraceWorkload&) = default;
 };
 
+/// Which FLOPs causal attention counts: those of the whole square of scores (PaLM, torch's FlopCounterMode)
+/// or of the half that the mask leaves (llm.c).
+enum class AttentionFlops : std::uint8_t { Full, Causal };
+
 /// One step of a network.
 struct NetworkWorkload {
   std::shared_ptr<const Network> network;  ///< Never null.
-  NetworkSizes sizes;
-  std::shared_ptr<const OpGraph> graph;  ///< What build_graph() makes of both; never null.
+  NetworkSizes sizes;  ///< As the network is built: under autocast its dtype is fp32, products have another.
+  std::optional<TrainingOptions> training;  ///< Of a training step only.
+  AttentionFlops attention_flops = AttentionFlops::Full;
+  std::shared_ptr<const OpGraph> forward;  ///< What build_graph() makes of network and sizes; never null.
+  std::shared_ptr<const OpGraph> graph;    ///< The whole step: `forward`, or what training makes of it.
   Location where;  ///< Of `workload.network`: for mistakes that no line of the network's file shows.
   friend bool operator==(const NetworkWorkload& a, const NetworkWorkload& b) {
-    return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes;
+    return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes &&
+           a.training == b.training && a.attention_flops == b.attention_flops;
   }
 };
 
@@ -263,8 +272,8 @@ struct Variant {
   /// How a network is compiled. Absent: it runs eagerly. An eager network has it too (with a backend that
   /// captures nothing) where it has breaks, better kernels or batch sizes that are recorded.
   std::optional<CompileOptions> compile;
-  Location compile_where;         ///< Of `backend`, or the variant: for what a compiler refuses later.
-  std::vector<ShapeStep> shapes;  ///< Of a network's steps, in turn; empty: all as the workload says.
+  Location compile_where;             ///< Of `backend`, or the variant: for what a compiler refuses later.
+  std::vector<ShapeStep> shapes;      ///< Of a network's steps, in turn; empty: all as the workload says.
   std::optional<std::int64_t> steps;  ///< Simulate exactly so many; absent: the steady step.
   std::uint64_t seed = 0;
   std::int64_t instructions_max = 10'000'000;  ///< Of one step, over all host threads.

@@ -20,16 +20,17 @@ namespace {
 
 using config::Node;
 
-constexpr std::array<std::string_view, 11> top_level_keys{
-    "name",   "description", "hardware", "host",             "workload", "cuda_graph",
-    "shapes", "steps",       "seed",     "instructions_max", "variants"};
+constexpr std::array<std::string_view, 11> top_level_keys{"name",     "description",      "hardware", "host",
+                                                          "workload", "cuda_graph",       "shapes",   "steps",
+                                                          "seed",     "instructions_max", "variants"};
 constexpr std::array<std::string_view, 3> keys_of_the_file{"name", "description", "variants"};
 
 /// The keys that change an answer, and with `of_the_file` the others too.
 std::vector<std::string> known_keys(bool of_the_file) {
   std::vector<std::string> known;
   for (const std::string_view key : top_level_keys)
-    if (of_the_file || std::find(keys_of_the_file.begin(), keys_of_the_file.end(), key) == keys_of_the_file.end())
+    if (of_the_file ||
+        std::find(keys_of_the_file.begin(), keys_of_the_file.end(), key) == keys_of_the_file.end())
       known.emplace_back(key);
   known.insert(known.end(), compile_keys.begin(), compile_keys.end());
   if (of_the_file) known.emplace_back("expect");
@@ -129,9 +130,7 @@ class ScenarioReader {
     return config::deep_merge(base, overlay);
   }
 
-  void check_keys(const Node& root) {
-    report_unknown(root, known_keys(true));
-  }
+  void check_keys(const Node& root) { report_unknown(root, known_keys(true)); }
 
   void report_unknown(const Node& map, const std::vector<std::string>& known) {
     for (const std::string& key : map.keys()) {
@@ -206,7 +205,8 @@ class ScenarioReader {
       const auto hardware = node.find("hardware");
       if (!node.has("workload"))
         node.fail("missing key 'workload'",
-                  "write 'workload: {network: gpt2, ...}', 'workload: {kernels: [...]}' or 'workload: {trace: PATH}'");
+                  "write 'workload: {network: gpt2, ...}', 'workload: {kernels: [...]}' or 'workload: "
+                  "{trace: PATH}'");
       variant.workload = read_workload(node.at("workload"), folder_,
                                        {.instructions_max = variant.instructions_max,
                                         .steps = variant.steps.value_or(1),
@@ -216,7 +216,10 @@ class ScenarioReader {
                                         .has_host = variant.host.has_value(),
                                         .search = search_});
       const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
-      if (network != nullptr && variant.compile) check_compile_names(node, *network->graph);
+      if (network != nullptr && variant.compile) {
+        check_compile_names(node, *network->graph);
+        check_training(node, *network, *variant.compile);
+      }
       const auto shapes = node.find("shapes");
       if (!shapes || shapes->is_null()) return;
       if (network == nullptr)

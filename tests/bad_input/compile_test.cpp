@@ -257,6 +257,26 @@ TEST_CASE("Lists about compiling have limits that say their names", "[bad_input]
   CHECK_THAT(answer(buckets + "]}\n"), ContainsSubstring("more than 10000 batch sizes (buckets_max)"));
 }
 
+TEST_CASE("What a compiler cannot do with a training step is refused", "[bad_input][compile]") {
+  const std::string before =
+      "hardware: h200\nhost: xeon-h200-cloud\n"
+      "workload: {network: gpt2, parameters: {layers: 1}, batch: 1, sequence: 16, step: training";
+  CHECK(answer("}\nbackend: tensorrt\n", before) ==
+        "x.yaml:4:10: error: backend: TensorRT does not train: it takes the forward pass alone\n"
+        "  hint: gpusim list backends; docs/backends.md says which train");
+  CHECK(answer("}\nbackend: inductor\nprecision: fp16\n", before) ==
+        "x.yaml:5:12: error: precision: is of inference: 'workload.precision' says it of training\n"
+        "  hint: write 'workload: {precision: autocast, dtype: bf16}'");
+  CHECK(
+      answer(", checkpointing: blocks}\nbackend: inductor\n", before) ==
+      "x.yaml:3:107: error: workload.checkpointing: is for steps that run eagerly: a compiler decides itself "
+      "what it keeps\n"
+      "  hint: write 'recompute: {policy: blocks}', and 'checkpointing: null' in the variant's workload");
+  // Without a compiler all of it is fine.
+  CHECK(answer(", checkpointing: blocks, precision: pure}\n", before) == "no error");
+  CHECK(answer("}\nbackend: eager\n", before) == "no error");
+}
+
 TEST_CASE("All mistakes about compiling are reported at once", "[bad_input][compile]") {
   const std::string all = answer(
       "backend: inductor\nmode: x\nfullgraph: 3\nrecompile_limit: 0\npasses: {x: 1}\nfusion: {y: 2}\n"

@@ -82,7 +82,7 @@ struct Eager {
   explicit Eager(const OpGraph& graph, const GpuSpec& gpu = h100()) {
     static const HostSpec host =
         config::read_host(config::load_text("{base: xeon-h200-cloud}", "host.yaml"), config::SearchPath{});
-    const EagerProgram eager = build_eager(graph, gpu, host, HostOpMode::NoGrad, true);
+    const EagerProgram eager = build_eager(graph, gpu, host, HostOpMode::NoGrad, {.captured = true});
     for (const engine::Instruction& i : eager.built.program.threads.front().instructions) {
       if (i.call != engine::Call::Launch) continue;
       ++kernels;
