@@ -70,8 +70,9 @@ void Backward::run(TensorIndex loss, OpIndex first, OpIndex last) {
   writer_.where = {};
   writer_.where.phase = Phase::Backward;
   const TensorType type = writer_.type(loss);
-  gradient_[loss] = writer_.add("zeros", "loss.gradient", {},
-                                {{"shape", type.shape}, {"dtype", std::string(gpusim::name(type.element))}});
+  gradient_[loss] = writer_.add(
+      "zeros", "loss.gradient", {},
+      {{"shape", type.shape}, {"dtype", std::string(gpusim::name(type.element))}, {"value", 1.0}});
   for (OpIndex i = last; i-- > first;) {
     if (next != calls.rend() && writer_.graph.calls[*next].last == i + 1) recompute(*next++);
     through(i);

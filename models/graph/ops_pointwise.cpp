@@ -493,9 +493,11 @@ std::vector<OpKind> pointwise_ops() {
        .infer = infer_copy_into,
        .eager = eager_copy_into});
   add({.name = "zeros",
-       .help = "Filled with zeros (or any one number)",
+       .help = "Filled with zeros, or another number",
        .inputs = {},
-       .attributes = {{"shape", AttributeType::Dims}, {"dtype", Element, std::string("network")}},
+       .attributes = {{"shape", AttributeType::Dims},
+                      {"dtype", Element, std::string("network")},
+                      {"value", Number, 0.0}},
        .infer = infer_fill,
        .eager = eager_zeros});
   add({.name = "empty",

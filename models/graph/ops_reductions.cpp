@@ -80,6 +80,14 @@ template <std::size_t Which>
 std::vector<EagerCall> eager_reduction(const OpView& op, const GpuSpec&) {
   return {{.host_op = reduction_hosts[Which], .work = {reduction_work(op, RowReduction::Kind::Sum)}}};
 }
+/// Sizes as of the sum; both results in the input's dtype.
+std::vector<MadeTensor> infer_var_mean(const OpView& op) {
+  const std::vector<MadeTensor> one = infer_mean(op);
+  return {one.front(), one.front()};
+}
+std::vector<EagerCall> eager_var_mean(const OpView& op, const GpuSpec&) {
+  return {{.host_op = "mean", .work = {reduction_work(op, RowReduction::Kind::LayerNorm)}}};
+}
 std::vector<EagerCall> eager_argmax(const OpView& op, const GpuSpec&) {
   return {{.host_op = "argmax", .work = {reduction_work(op, RowReduction::Kind::ArgMax)}}};
 }
@@ -353,6 +361,12 @@ std::vector<OpKind> reduction_ops() {
        .attributes = over,
        .infer = infer_mean,
        .eager = eager_reduction<1>});
+  add({.name = "var_mean",
+       .help = "Variance (not of a sample) and mean over dimensions",
+       .inputs = {{"x"}},
+       .attributes = over,
+       .infer = infer_var_mean,
+       .eager = eager_var_mean});
   add({.name = "amax",
        .help = "Largest over dimensions",
        .inputs = {{"x"}},

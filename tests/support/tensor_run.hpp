@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/graph/catalogue.hpp"
@@ -24,9 +25,13 @@ class TensorRun {
 
   /// Tensors that are there before the step have numbers by their names. `before`: a run of the graph that
   /// this one was made of; what it knows of this graph's tensors holds, and a weight named "a+b.weight" has
-  /// the rows of "a.weight" and "b.weight".
-  explicit TensorRun(const OpGraph& graph, const TensorRun* before = nullptr)
-      : graph_(graph), offset_(graph.tensors.size(), 0), memory_(graph.storages.size()) {
+  /// the rows of "a.weight" and "b.weight". `given`: numbers of some by name.
+  explicit TensorRun(const OpGraph& graph, const TensorRun* before = nullptr,
+                     std::map<std::string, Numbers> given = {})
+      : graph_(graph),
+        offset_(graph.tensors.size(), 0),
+        memory_(graph.storages.size()),
+        given_(std::move(given)) {
     for (TensorIndex t = 0; t < graph.tensors.size(); ++t) by_name_[graph.tensors[t].name] = t;
     for (const bool made : {false, true})
       for (TensorIndex t = 0; t < graph.tensors.size(); ++t)
@@ -110,6 +115,10 @@ class TensorRun {
   }
   void place(TensorIndex t, const TensorRun* before) {
     const GraphTensor& tensor = graph_.tensors[t];
+    if (const auto known = given_.find(tensor.name); known != given_.end()) {
+      write(t, known->second);
+      return;
+    }
     if (before == nullptr) {
       write(t, named(tensor.name, elements(tensor.type), tensor.type.element));
       return;
@@ -205,6 +214,12 @@ class TensorRun {
       viewed = true;
     }
     if ((viewed && !changes) || op.outputs.empty()) return;
+    if (op.kind->name == "var_mean") {
+      const Numbers mean = reduced(op, [](const Numbers& v) { return sum_of(v) / count_of(v); });
+      write(op.outputs[0], reduced(op, variance));
+      write(op.outputs[1], mean);
+      return;
+    }
     if (op.outputs.size() != 1) throw std::logic_error("cannot run " + std::string(op.kind->name));
     write(op.outputs[0], changed_part(op, result(op)));
   }
@@ -272,6 +287,21 @@ class TensorRun {
     return values;
   }
 
+  static double count_of(const Numbers& values) { return static_cast<double>(values.size()); }
+  static double sum_of(const Numbers& values) {
+    double sum = 0;
+    for (const double v : values) sum += v;
+    return sum;
+  }
+  static double variance(const Numbers& values) {
+    const double mean = sum_of(values) / count_of(values);
+    double sum = 0;
+    for (const double v : values) sum += (v - mean) * (v - mean);
+    return sum / count_of(values);
+  }
+  /// One number for all elements that lie along the op's `dim`; without it, of all.
+  Numbers reduced(const Op& op, const std::function<double(const Numbers&)>& f) const;
+
   Numbers result(const Op& op) const;
   Numbers linear(const Op& op) const;
   Numbers matmul(const Op& op) const;
@@ -287,6 +317,7 @@ class TensorRun {
   std::vector<std::vector<double>> memory_;     ///< By storage.
   std::vector<std::vector<double>> when_made_;  ///< By tensor: its storage right after its op.
   std::map<std::string, TensorIndex> by_name_;
+  std::map<std::string, Numbers> given_;
 };
 
 }  // namespace gpusim::test

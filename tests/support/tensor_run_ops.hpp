@@ -15,13 +15,23 @@ inline TensorRun::Numbers TensorRun::result(const Op& op) const {
       {"gelu", [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }},
       {"tanh", [](double v) { return std::tanh(v); }},
       {"exp", [](double v) { return std::exp(v); }},
+      {"log", [](double v) { return std::log(v); }},
+      {"erf", [](double v) { return std::erf(v); }},
+      {"sigmoid", [](double v) { return 1 / (1 + std::exp(-v)); }},
+      {"reciprocal", [](double v) { return 1 / v; }},
       {"neg", [](double v) { return -v; }},
       {"rsqrt", [](double v) { return 1 / std::sqrt(v); }}};
   static const std::map<std::string_view, std::function<double(double, double)>> operators{
-      {"add", std::plus<>()},       {"add_", std::plus<>()},
-      {"sub", std::minus<>()},      {"rsub", [](double a, double b) { return b - a; }},
-      {"mul", std::multiplies<>()}, {"mul_", std::multiplies<>()},
-      {"div", std::divides<>()}};
+      {"add", std::plus<>()},
+      {"add_", std::plus<>()},
+      {"sub", std::minus<>()},
+      {"rsub", [](double a, double b) { return b - a; }},
+      {"mul", std::multiplies<>()},
+      {"mul_", std::multiplies<>()},
+      {"div", std::divides<>()},
+      {"eq", [](double a, double b) { return a == b ? 1.0 : 0.0; }},
+      {"ne", [](double a, double b) { return a != b ? 1.0 : 0.0; }},
+      {"le", [](double a, double b) { return a <= b ? 1.0 : 0.0; }}};
   if (const auto f = functions.find(kind); f != functions.end()) return mapped(op, f->second);
   if (const auto f = operators.find(kind); f != operators.end()) return combined(op, f->second);
   if (kind == "pow")
@@ -32,25 +42,46 @@ inline TensorRun::Numbers TensorRun::result(const Op& op) const {
   if (kind == "dropout") return mapped(op, [](double v) { return v * 1.25; });
   if (kind == "copy_") return broadcast_to(op.inputs[1], type(op.inputs[0]).shape);
   if (kind == "index_put_" || kind == "index_copy_") return {};
-  if (kind == "zeros") return Numbers(static_cast<std::size_t>(elements(type(op.outputs[0]))), 0.0);
+  if (kind == "zeros")
+    return Numbers(static_cast<std::size_t>(elements(type(op.outputs[0]))), op.attributes.number("value"));
+  if (kind == "where" || kind == "masked_fill") {
+    const Dims& shape = type(op.outputs[0]).shape;
+    const bool fills = kind == "masked_fill";
+    const Numbers condition = broadcast_to(op.inputs[fills ? 1 : 0], shape);
+    Numbers values = broadcast_to(op.inputs[fills ? 0 : 1], shape);
+    const bool number = fills || op.inputs.size() < 3 || op.inputs[2] == graph_none;
+    const Numbers others = number ? Numbers(values.size(), op.attributes.number(fills ? "value" : "scalar"))
+                                  : broadcast_to(op.inputs[2], shape);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if ((condition[i] != 0) == fills) values[i] = others[i];
+    return values;
+  }
+  if (kind == "addcmul") {
+    const Dims& shape = type(op.outputs[0]).shape;
+    Numbers values = broadcast_to(op.inputs[0], shape);
+    const Numbers a = broadcast_to(op.inputs[1], shape);
+    const Numbers b = broadcast_to(op.inputs[2], shape);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += a[i] * b[i];
+    return values;
+  }
+  if (kind == "gather") {  // of rows, one element each
+    const Numbers rows = numbers(op.inputs[0]);
+    Numbers values = numbers(op.inputs[1]);
+    const std::size_t columns = rows.size() / values.size();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = rows[i * columns + static_cast<std::size_t>(values[i])];
+    return values;
+  }
   if (kind == "arange") {
     Numbers values;
     for (std::int64_t i = 0; i < op.attributes.integer("count"); ++i)
       values.push_back(static_cast<double>(i));
     return values;
   }
-  if (kind == "sum" || kind == "mean") {
-    // Along the last dimension.
-    const auto columns = static_cast<std::size_t>(type(op.inputs[0]).shape.back());
-    Numbers sums;
-    const Numbers values = numbers(op.inputs[0]);
-    for (std::size_t row = 0; row < values.size(); row += columns) {
-      double sum = 0;
-      for (std::size_t i = 0; i < columns; ++i) sum += values[row + i];
-      sums.push_back(kind == "sum" ? sum : sum / static_cast<double>(columns));
-    }
-    return sums;
-  }
+  if (kind == "sum") return reduced(op, sum_of);
+  if (kind == "mean") return reduced(op, [](const Numbers& v) { return sum_of(v) / count_of(v); });
+  if (kind == "amax")
+    return reduced(op, [](const Numbers& v) { return *std::max_element(v.begin(), v.end()); });
   if (kind == "softmax")
     return by_rows(op, [](double* row, std::size_t n) {
       double sum = 0;
@@ -68,6 +99,30 @@ inline TensorRun::Numbers TensorRun::result(const Op& op) const {
   if (kind == "conv2d") return convolution(op);
   if (kind == "max_pool2d" || kind == "adaptive_avg_pool2d") return pooled(op);
   throw std::logic_error("cannot run " + std::string(kind));
+}
+
+inline TensorRun::Numbers TensorRun::reduced(const Op& op,
+                                             const std::function<double(const Numbers&)>& f) const {
+  const Dims& shape = type(op.inputs[0]).shape;
+  Dims kept = shape;
+  const AttributeValue* dims = op.attributes.find("dim");
+  const bool all = dims == nullptr || !std::holds_alternative<Dims>(*dims);
+  for (int d = 0; d < shape.rank(); ++d)
+    if (all) kept[d] = 1;
+  if (!all)
+    for (const std::int64_t d : std::get<Dims>(*dims))
+      kept[static_cast<int>(d < 0 ? d + shape.rank() : d)] = 1;
+  std::vector<Numbers> rows(static_cast<std::size_t>(element_count(kept)));
+  const Numbers values = numbers(op.inputs[0]);
+  std::size_t next = 0;
+  each_index(shape, [&](Dims index) {
+    for (int d = 0; d < index.rank(); ++d)
+      if (kept[d] == 1) index[d] = 0;
+    rows[flat(kept, index)].push_back(values[next++]);
+  });
+  Numbers results;
+  for (const Numbers& row : rows) results.push_back(f(row));
+  return results;
 }
 
 inline TensorRun::Numbers TensorRun::linear(const Op& op) const {
