@@ -66,6 +66,6 @@ struct Cut {
 /// solved once. Throws std::invalid_argument where nothing that may be kept separates a banned value from
 /// the backward pass, and where the weights do not fit an int64.
 Cut min_cut(const JointGraph& graph, const JointFacts& facts, std::span<const Ban> bans,
-            MaxFlow algorithm = MaxFlow::PushRelabel);
+            MaxFlow algorithm = MaxFlow::BoykovKolmogorov);
 
 }  // namespace gpusim

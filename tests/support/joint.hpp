@@ -40,7 +40,7 @@ struct Joint {
   std::vector<Ban> bans(const BanRules& rules = {}, const std::vector<std::uint8_t>& released = {}) const {
     return find_bans(graph, joint_facts(graph), rules, released);
   }
-  Cut cut(const BanRules& rules = {}, MaxFlow algorithm = MaxFlow::PushRelabel) const {
+  Cut cut(const BanRules& rules = {}, MaxFlow algorithm = MaxFlow::BoykovKolmogorov) const {
     return min_cut(graph, joint_facts(graph), bans(rules), algorithm);
   }
   /// The nodes that are saved.

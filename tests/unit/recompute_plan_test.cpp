@@ -8,6 +8,7 @@
 
 #include "models/compiler/options.hpp"
 #include "models/compiler/recompute.hpp"
+#include "models/compiler/recompute_curve.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/graph_checks.hpp"
 #include "tests/support/training.hpp"
@@ -291,6 +292,31 @@ TEST_CASE("the curve over budgets has 21 points, less memory for more work from 
     CHECK(curve[i].saved_bytes <= curve[i - 1].saved_bytes);
     CHECK(curve[i].flops_again >= curve[i - 1].flops_again);
   }
+}
+
+TEST_CASE("the front of step time against peak memory leaves out what something else beats in both") {
+  const OpGraph joint = joint_of(gelu_between);
+  int asked = 0;
+  const auto points = recompute_curve(joint, {}, [&](const RecomputePlan& plan) {
+    ++asked;
+    // As fast as few FLOPs run again, but whatever runs a product of 6,400 again has all of it alive.
+    const bool all = plan.flops_again == Flops(9'600);
+    return StepCost{.time = Picoseconds(100 + static_cast<std::int64_t>(plan.flops_again.value()) / 100),
+                    .peak = Bytes(10'000) + plan.saved_bytes + (all ? Bytes(5'000) : Bytes(0))};
+  });
+  // Plans: h1, a, h2 (min-cut); h1, h2 (selective); a, h2 and so on are nobody's. Store-all keeps what
+  // min-cut keeps, and no op stands in a block. Nothing; the knapsacks' h1, and h2.
+  CHECK(asked == static_cast<int>(points.size()));
+  std::string text;
+  for (const CurvePoint& point : points)
+    text += std::string(name(point.policy)) + (point.on_front ? "* " : " ") +
+            std::to_string(point.cost.time.count()) + " " + std::to_string(point.cost.peak.value()) + "; ";
+  CHECK(text ==
+        "min_cut 100 17200; selective* 100 14000; recompute_all 196 15000; memory_budget* 132 13200; "
+        "memory_budget* 164 10800; ");
+  std::vector<std::int64_t> times;
+  for (const CurvePoint& point : front_of(points)) times.push_back(point.cost.time.count());
+  CHECK(times == std::vector<std::int64_t>{100, 132, 164});
 }
 
 }  // namespace
