@@ -32,6 +32,7 @@ struct FusionRules {
   bool after_reduction = true;      ///< Elementwise consumers behind a reduction over the same rows.
   bool reductions_together = true;  ///< Several reductions over the same rows (softmax, layer_norm).
   bool siblings = true;             ///< Independent kernels that read the same tensor.
+  bool mixed_orders = false;        ///< Sums over rows and over columns of one tensor (mix_order_reduction).
   bool exchange_loops = true;  ///< Elementwise loops run in another's order (loop_ordering_after_fusion).
   bool library_norms = false;  ///< Norms and softmax stay kernels of a library instead of loops.
   std::int32_t ops_max = 64;   ///< Of one kernel (Inductor: max_fusion_size).

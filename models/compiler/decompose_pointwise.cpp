@@ -63,7 +63,7 @@ void silu(Decomposer& d, const Op&) {
 void silu_backward(Decomposer& d, const Op&) {
   const TensorIndex grad = d.wide(d.in(0));
   const TensorIndex x = d.wide(d.in(1));
-  const TensorIndex sigmoid = d.number("mul", d.add("reciprocal", {one_plus_exp(d, x)}), 1);
+  const TensorIndex sigmoid = d.add("reciprocal", {one_plus_exp(d, x)});
   const TensorIndex slope = d.number("add", d.mul(x, d.number("rsub", sigmoid, 1)), 1);
   d.give(0, d.mul(d.mul(grad, sigmoid), slope));
 }

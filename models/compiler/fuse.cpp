@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "models/compiler/fusion_node.hpp"
+
 namespace gpusim {
 namespace {
 
@@ -16,26 +18,6 @@ constexpr std::size_t attempts_max =
 constexpr std::int64_t shared_bytes_min = 10;  ///< score_fusion_memory_threshold.
 constexpr std::int64_t distance_max = 64;
 
-/// Loops that are one kernel so far.
-struct Node {
-  std::vector<LoopIndex> loops;  ///< Ascending, which is an order in which they can run.
-  LoopKind kind = LoopKind::Pointwise;
-  std::int64_t numel = 0;  ///< Of its reductions, if it has any: the kept places.
-  std::int64_t rnumel = 1;
-  bool scatter = false;
-  bool templated = false;  ///< A compiled product.
-  std::vector<Touch> reads;
-  std::vector<Touch> writes;
-  std::int64_t min_order() const { return loops.front(); }
-  std::int64_t max_order() const { return loops.back(); }
-  bool is_reduction() const { return kind == LoopKind::Reduction; }
-  bool is_library() const { return kind == LoopKind::Library || kind == LoopKind::Nothing; }
-};
-
-void add_touch(std::vector<Touch>& into, const Touch& touch) {
-  if (std::find(into.begin(), into.end(), touch) == into.end()) into.push_back(touch);
-}
-
 class Scheduler {
  public:
   Scheduler(const LoopGraph& loops, const FusionRules& rules) : loops_(loops), rules_(rules) {
@@ -44,30 +26,30 @@ class Scheduler {
     successors_.resize(count);
     predecessors_.resize(count);
     for (LoopIndex i = 0; i < count; ++i) {
-      const Loop& loop = loops.loops[i];
       owner_[i] = i;
-      nodes_.push_back({.loops = {i},
-                        .kind = loop.kind,
-                        .numel = loop.numel,
-                        .rnumel = loop.rnumel,
-                        .scatter = loop.scatter,
-                        .templated = loop.templated,
-                        .reads = loop.reads,
-                        .writes = loop.writes});
+      nodes_.push_back(fusion_node(loops, i));
     }
     connect();
   }
 
   /// Starts from a plan instead of single loops.
   void take(const FusionPlan& plan) {
-    for (const FusionGroup& group : plan.groups)
+    for (const FusionGroup& group : plan.groups) {
       for (std::size_t i = 1; i < group.loops.size(); ++i)
         merge(owner_[group.loops.front()], owner_[group.loops[i]]);
+      nodes_[owner_[group.loops.front()]].columns = group.columns;
+    }
   }
 
   FusionPlan run() {
+    exactly_ = rules_.exchange_loops;
     for (int round = 0; round < rounds_max; ++round)
       if (!fuse_once()) break;
+    // Only then loops are put in another order, or merged, where that lets two kernels share something.
+    if (exactly_) {
+      exactly_ = false;
+      fuse_once();
+    }
     return plan();
   }
 
@@ -83,7 +65,7 @@ class Scheduler {
         const auto [node, done] = stack.back();
         stack.pop_back();
         if (done) {
-          plan.groups.push_back({nodes_[node].loops});
+          plan.groups.push_back({.loops = nodes_[node].loops, .columns = nodes_[node].columns});
           continue;
         }
         if (state[node] != 0) continue;
@@ -105,50 +87,113 @@ class Scheduler {
   /// Which of the two feeds the other is asked anew: kernels that have grown may begin before those that they
   /// need.
   FusionRefusal why_not(std::uint32_t ia, std::uint32_t ib) const {
+    if (nodes_[ia].is_mixed() || nodes_[ib].is_mixed()) return why_not_into_mixed(ia, ib);
     if (needs_directly(ib, ia)) std::swap(ia, ib);
-    const Node& a = nodes_[ia];
-    const Node& b = nodes_[ib];
-    if (b.is_library() || (a.is_library() && !a.templated)) return FusionRefusal::Library;
-    if (a.templated) {
-      // An epilogue: elementwise over the product's own result.
-      if (b.is_reduction() || b.numel != a.numel || b.scatter) return FusionRefusal::Shape;
-      if (!needs_directly(ia, ib)) return FusionRefusal::NothingShared;
-      if (const FusionRefusal refusal = reads_match(a, b); refusal != FusionRefusal::None) return refusal;
-      return has_way_around(ia, ib) || has_way_around(ib, ia) ? FusionRefusal::Between : FusionRefusal::None;
-    }
-    if (static_cast<std::int64_t>(a.loops.size() + b.loops.size()) > rules_.ops_max)
-      return FusionRefusal::Size;
-    const bool vertical = needs_directly(ia, ib);
-    if (const FusionRefusal refusal = shapes(a, b, vertical); refusal != FusionRefusal::None) return refusal;
-    if (vertical) {
-      if (const FusionRefusal refusal = reads_match(a, b); refusal != FusionRefusal::None) return refusal;
-    }
-    if (!vertical && shared_bytes(a, b) < shared_bytes_min) return FusionRefusal::NothingShared;
-    if (!vertical) {
-      if (!rules_.siblings) return FusionRefusal::Rule;
-      if (distance(a, b) > distance_max) return FusionRefusal::Distance;
-    }
-    if (has_way_around(ia, ib) || has_way_around(ib, ia)) return FusionRefusal::Between;
-    return FusionRefusal::None;
+    const FusionNode& a = nodes_[ia];
+    const FusionNode& b = nodes_[ib];
+    if (mixes(ia, ib)) return FusionRefusal::None;
+    const FusionRefusal refusal = why_not(a, b, needs_directly(ia, ib), exactly_);
+    if (refusal != FusionRefusal::None) return refusal;
+    return has_way_around(ia, ib) || has_way_around(ib, ia) ? FusionRefusal::Between : FusionRefusal::None;
   }
 
   std::uint32_t owner(LoopIndex loop) const { return owner_[loop]; }
 
-  std::int64_t shared_bytes(const Node& a, const Node& b) const {
-    std::int64_t sum = 0;
-    const auto has = [&](const Touch& touch) {
-      return std::find(b.reads.begin(), b.reads.end(), touch) != b.reads.end() ||
-             std::find(b.writes.begin(), b.writes.end(), touch) != b.writes.end();
-    };
-    for (const Touch& touch : a.reads)
-      if (has(touch)) sum += touch.bytes.value();
-    for (const Touch& touch : a.writes)
-      if (std::find(a.reads.begin(), a.reads.end(), touch) == a.reads.end() && has(touch))
-        sum += touch.bytes.value();
-    return sum;
+ private:
+  /// `vertical`: b needs a. What stands between them is asked elsewhere.
+  FusionRefusal why_not(const FusionNode& a, const FusionNode& b, bool vertical, bool exactly) const {
+    if (b.is_library() || (a.is_library() && !a.templated)) return FusionRefusal::Library;
+    if (a.templated) {
+      // An epilogue: elementwise over the product's own result.
+      if (b.is_reduction() || b.numel != a.numel || b.scatter) return FusionRefusal::Shape;
+      return vertical ? reads_match(a, b) : FusionRefusal::NothingShared;
+    }
+    if (static_cast<std::int64_t>(a.loops.size() + b.loops.size()) > rules_.ops_max)
+      return FusionRefusal::Size;
+    if (const FusionRefusal refusal = shapes(a, b, vertical); refusal != FusionRefusal::None) return refusal;
+    if (vertical) {
+      if (const FusionRefusal refusal = reads_match(a, b); refusal != FusionRefusal::None) return refusal;
+    }
+    if ((!vertical || exactly) && shared_bytes(a, b, exactly) < shared_bytes_min)
+      return FusionRefusal::NothingShared;
+    if (!vertical) {
+      if (!rules_.siblings) return FusionRefusal::Rule;
+      if (distance(a, b) > distance_max) return FusionRefusal::Distance;
+    }
+    return FusionRefusal::None;
   }
 
- private:
+  /// Whether the two become a kernel of mixed orders.
+  bool mixes(std::uint32_t ia, std::uint32_t ib) const {
+    const FusionNode& a = nodes_[ia];
+    const FusionNode& b = nodes_[ib];
+    return rules_.mixed_orders && !a.is_mixed() && !b.is_mixed() && may_mix(loops_, a, b) &&
+           !leads_to(a.loops, b.loops) && !leads_to(b.loops, a.loops);
+  }
+
+  /// Kernels that come later may join one of its sides if they need nothing of the other; the last round does
+  /// not try to put their loops in order.
+  FusionRefusal why_not_into_mixed(std::uint32_t ia, std::uint32_t ib) const {
+    if (!nodes_[ia].is_mixed() || needs_directly(ib, ia)) return FusionRefusal::Reductions;
+    const FusionNode& mixed = nodes_[ia];
+    const FusionNode& other = nodes_[ib];
+    const FusionNode rows = rows_of(loops_, mixed);
+    const FusionNode columns = columns_of(loops_, mixed);
+    FusionRefusal refusal = FusionRefusal::None;
+    if (other.is_mixed()) {
+      refusal = why_not_joined(rows, rows_of(loops_, other), mixed);
+      if (refusal == FusionRefusal::None) refusal = why_not_joined(columns, columns_of(loops_, other), mixed);
+    } else {
+      refusal = why_not_into_side(rows, other, columns, mixed);
+      if (refusal != FusionRefusal::None) refusal = why_not_into_side(columns, other, rows, mixed);
+    }
+    if (refusal != FusionRefusal::None) return refusal;
+    return has_way_around(ia, ib) || has_way_around(ib, ia) ? FusionRefusal::Between : FusionRefusal::None;
+  }
+  FusionRefusal why_not_joined(const FusionNode& side, const FusionNode& other,
+                               const FusionNode& mixed) const {
+    const FusionRefusal refusal = why_not(side, other, leads_directly(side.loops, other.loops), true);
+    if (refusal != FusionRefusal::None) return refusal;
+    if (reads_along(side) && !reads_along(other)) return FusionRefusal::Access;
+    // Reductions have to go over the whole tensor.
+    const FusionNode rows = rows_of(loops_, mixed);
+    return !other.is_reduction() || shared_elements(side, other) >= rows.numel * rows.rnumel
+               ? FusionRefusal::None
+               : FusionRefusal::NothingShared;
+  }
+  FusionRefusal why_not_into_side(const FusionNode& side, const FusionNode& other, const FusionNode& opposite,
+                                  const FusionNode& mixed) const {
+    const FusionRefusal refusal = why_not_joined(side, other, mixed);
+    if (refusal != FusionRefusal::None) return refusal;
+    return leads_to(opposite.loops, other.loops) || leads_to(other.loops, opposite.loops)
+               ? FusionRefusal::Reductions
+               : FusionRefusal::None;
+  }
+
+  bool leads_directly(const std::vector<LoopIndex>& from, const std::vector<LoopIndex>& to) const {
+    return std::any_of(from.begin(), from.end(), [&](LoopIndex loop) {
+      return std::any_of(successors_[loop].begin(), successors_[loop].end(),
+                         [&](LoopIndex next) { return std::binary_search(to.begin(), to.end(), next); });
+    });
+  }
+  /// Whether one of `to` needs what one of `from` makes, on whatever way.
+  bool leads_to(const std::vector<LoopIndex>& from, const std::vector<LoopIndex>& to) const {
+    ++visit_;
+    visited_.resize(nodes_.size(), 0);
+    std::vector<LoopIndex> stack = from;
+    while (!stack.empty()) {
+      const LoopIndex loop = stack.back();
+      stack.pop_back();
+      for (const LoopIndex next : successors_[loop]) {
+        if (next > to.back() || visited_[next] == visit_) continue;
+        if (std::binary_search(to.begin(), to.end(), next)) return true;
+        visited_[next] = visit_;
+        stack.push_back(next);
+      }
+    }
+    return false;
+  }
+
   /// Who must run before whom: readers behind the writer, writers behind earlier readers and writers.
   void connect() {
     struct State {
@@ -185,7 +230,7 @@ class Scheduler {
     return false;
   }
 
-  FusionRefusal shapes(const Node& a, const Node& b, bool vertical) const {
+  FusionRefusal shapes(const FusionNode& a, const FusionNode& b, bool vertical) const {
     if (a.is_reduction() && b.is_reduction()) {
       if (!rules_.reductions_together) return FusionRefusal::Rule;
       return a.numel == b.numel && a.rnumel == b.rnumel ? FusionRefusal::None : FusionRefusal::Reductions;
@@ -194,8 +239,8 @@ class Scheduler {
       if (!rules_.pointwise) return FusionRefusal::Rule;
       return a.numel == b.numel ? FusionRefusal::None : FusionRefusal::Shape;
     }
-    const Node& reduction = a.is_reduction() ? a : b;
-    const Node& pointwise = a.is_reduction() ? b : a;
+    const FusionNode& reduction = a.is_reduction() ? a : b;
+    const FusionNode& pointwise = a.is_reduction() ? b : a;
     if (vertical && !(a.is_reduction() ? rules_.after_reduction : rules_.into_reduction))
       return FusionRefusal::Rule;
     const bool fits =
@@ -204,15 +249,18 @@ class Scheduler {
   }
 
   /// What the consumer reads of the producer's results it must read at the place where they are made.
-  FusionRefusal reads_match(const Node& a, const Node& b) const {
+  FusionRefusal reads_match(const FusionNode& a, const FusionNode& b) const {
     for (const Touch& write : a.writes) {
       for (const Touch& read : b.reads) {
         if (read.buffer != write.buffer) continue;
         if (a.scatter || write.indirect) return FusionRefusal::Scatter;
         if (read.indirect) return FusionRefusal::Access;
         if (read.access == write.access) continue;
-        // An elementwise loop can run in another order.
-        const bool movable = rules_.exchange_loops && (!a.is_reduction() || !b.is_reduction());
+        // An elementwise loop can run in another order, if it is made of the same loops (dependencies.py,
+        // decide_loop_order_to_match).
+        const bool movable = rules_.exchange_loops && !exactly_ &&
+                             (write.strides == 0 || read.strides == write.strides) &&
+                             (!a.is_reduction() || !b.is_reduction());
         if (!movable || !read.access.is_permutation_of(write.access)) return FusionRefusal::Access;
       }
       for (const Touch& again : b.writes)
@@ -225,7 +273,7 @@ class Scheduler {
     return FusionRefusal::None;
   }
 
-  static std::int64_t distance(const Node& a, const Node& b) {
+  static std::int64_t distance(const FusionNode& a, const FusionNode& b) {
     return std::max(std::abs(a.min_order() - b.max_order()), std::abs(b.min_order() - a.max_order()));
   }
 
@@ -292,9 +340,10 @@ class Scheduler {
           const std::uint32_t b = group[j];
           if (!seen.insert((std::uint64_t{a} << 32) | b).second) continue;
           if (why_not(a, b) != FusionRefusal::None) continue;
-          const Node& na = nodes_[a];
-          const Node& nb = nodes_[b];
-          const std::int64_t bytes = shared_bytes(na, nb);
+          const FusionNode& na = nodes_[a];
+          const FusionNode& nb = nodes_[b];
+          // The scheduler counts elements of what is reduced in two orders, and bytes of all else.
+          const std::int64_t bytes = mixes(a, b) ? na.numel * na.rnumel : shared_bytes(na, nb, exactly_);
           found.push_back(
               {a, b, na.is_reduction() == nb.is_reduction() && bytes > 0, bytes, distance(na, nb)});
         }
@@ -323,67 +372,50 @@ class Scheduler {
     if (ia == ib) return;
     const std::uint32_t into = std::min(ia, ib);
     const std::uint32_t from = std::max(ia, ib);
-    Node& kept = nodes_[into];
-    Node& gone = nodes_[from];
-    std::vector<LoopIndex> loops;
-    std::merge(kept.loops.begin(), kept.loops.end(), gone.loops.begin(), gone.loops.end(),
-               std::back_inserter(loops));
-    if (gone.is_reduction() && !kept.is_reduction()) {
-      kept.kind = LoopKind::Reduction;
-      kept.numel = gone.numel;
-      kept.rnumel = gone.rnumel;
+    FusionNode& kept = nodes_[into];
+    FusionNode& gone = nodes_[from];
+    std::vector<LoopIndex> columns = columns_together(ia, ib);
+    kept.take(gone);
+    kept.columns = std::move(columns);
+    if (kept.is_mixed()) {
+      const FusionNode rows = rows_of(loops_, kept);
+      kept.numel = rows.numel;
+      kept.rnumel = rows.rnumel;
     }
-    if (gone.templated && !kept.templated) kept.kind = gone.kind;
-    kept.templated = kept.templated || gone.templated;
-    kept.scatter = kept.scatter || gone.scatter;
-    for (const Touch& touch : gone.reads) add_touch(kept.reads, touch);
-    for (const Touch& touch : gone.writes) add_touch(kept.writes, touch);
     for (const LoopIndex loop : gone.loops) owner_[loop] = into;
-    kept.loops = std::move(loops);
     gone.reads.clear();
     gone.writes.clear();
+    gone.columns.clear();
     // `gone.loops` stays: a candidate of this round finds the node that took it by its first loop.
+  }
+
+  /// Of the kernel that the two become, the loops over columns; none unless its orders are mixed.
+  std::vector<LoopIndex> columns_together(std::uint32_t ia, std::uint32_t ib) const {
+    const FusionNode& a = nodes_[ia];
+    const FusionNode& b = nodes_[ib];
+    if (!a.is_mixed() && !b.is_mixed())
+      return !mixes(ia, ib) ? std::vector<LoopIndex>{} : reads_along(a) ? b.loops : a.loops;
+    FusionNode columns = columns_of(loops_, a.is_mixed() ? a : b);
+    if (a.is_mixed() && b.is_mixed())
+      columns.take(columns_of(loops_, b));
+    else if (const FusionNode& mixed = a.is_mixed() ? a : b, &other = a.is_mixed() ? b : a;
+             why_not_into_side(rows_of(loops_, mixed), other, columns, mixed) != FusionRefusal::None)
+      columns.take(other);
+    return columns.loops;
   }
 
   const LoopGraph& loops_;
   const FusionRules& rules_;
-  std::vector<Node> nodes_;           ///< By first loop.
+  std::vector<FusionNode> nodes_;     ///< By first loop.
   std::vector<std::uint32_t> owner_;  ///< By loop: its node.
   std::vector<std::vector<LoopIndex>> successors_;
   std::vector<std::vector<LoopIndex>> predecessors_;
   mutable std::vector<std::uint32_t> visited_;
   mutable std::uint32_t visit_ = 0;
+  bool exactly_ = false;  ///< What two kernels share has to be moved by the same loops.
 };
 
 }  // namespace
-
-std::string_view text(FusionRefusal refusal) {
-  switch (refusal) {
-    case FusionRefusal::None:
-      return "";
-    case FusionRefusal::Library:
-      return "a library's kernel takes nothing in";
-    case FusionRefusal::NothingShared:
-      return "they move no data in common";
-    case FusionRefusal::Shape:
-      return "their loops have different lengths";
-    case FusionRefusal::Reductions:
-      return "they reduce over different rows";
-    case FusionRefusal::Access:
-      return "the second reads in another order than the first writes";
-    case FusionRefusal::Scatter:
-      return "places that data decide have to be written before they are read";
-    case FusionRefusal::Between:
-      return "another kernel has to run between them";
-    case FusionRefusal::Distance:
-      return "they stand too far apart";
-    case FusionRefusal::Size:
-      return "the kernel would hold too many operations";
-    case FusionRefusal::Rule:
-      return "the backend does not join these kinds";
-  }
-  return "";
-}
 
 FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules) {
   return Scheduler(loops, rules).run();

@@ -6,6 +6,7 @@
 // choices.py and codegen/simd.py.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,13 @@ namespace gpusim {
 /// Loops that run as one kernel, in the order in which they run in it.
 struct FusionGroup {
   std::vector<LoopIndex> loops;
+  /// Those of `loops` that reduce over the rows while the others go along them (a kernel of mixed orders): it
+  /// leaves partial sums, which another kernel adds up.
+  std::vector<LoopIndex> columns{};
+  bool is_mixed() const { return !columns.empty(); }
+  bool is_column(LoopIndex loop) const {
+    return std::find(columns.begin(), columns.end(), loop) != columns.end();
+  }
   friend bool operator==(const FusionGroup&, const FusionGroup&) = default;
 };
 
@@ -47,8 +55,8 @@ FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules);
 /// Every loop by itself.
 FusionPlan unfused(const LoopGraph& loops);
 
-/// Loops by the group of their op, those of ops in no group by their op: what a user asked for. `group_of`: by
-/// op of the graph; negative: none.
+/// Loops by the group of their op, those of ops in no group by their op: what a user asked for. `group_of`:
+/// by op of the graph; negative: none.
 FusionPlan grouped(const LoopGraph& loops, const std::vector<std::int32_t>& group_of);
 
 /// A pair of kernels of a plan, one of which reads what the other makes, and why they are two.

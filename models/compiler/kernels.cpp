@@ -93,9 +93,9 @@ std::string fused_name(const LoopGraph& graph, const FusionGroup& group, const B
   }
   std::string name = backend.kernel_prefix;
   if (backend.kernel_prefix == "triton_")
-    name += reduction == nullptr                                 ? "poi_"
-            : is_persistent(reduction->rnumel, reduction->inner) ? "per_"
-                                                                 : "red_";
+    name += reduction == nullptr                                                     ? "poi_"
+            : group.is_mixed() || is_persistent(reduction->rnumel, reduction->inner) ? "per_"
+                                                                                     : "red_";
   name += "fused";
   std::size_t count = 0;
   for (const std::string_view part : names)
@@ -132,13 +132,17 @@ std::string numbered_name(std::map<std::string, std::string>& numbered, const Lo
   return known->second;
 }
 
-std::string product_name(const Op& op) {
-  if (op.kind->name == "matmul") return "bmm";
+std::string product_name(const OpGraph& graph, const Op& op) {
+  if (op.kind->name == "matmul") return graph.tensors[op.inputs[1]].type.shape.rank() == 2 ? "mm" : "bmm";
   if (op.kind->name == "conv2d") return "convolution";
   return op.inputs.size() > 2 && op.inputs[2] != graph_none ? "addmm" : "mm";
 }
 
-std::string library_name(const Op& op, const std::vector<EagerCall>& calls) {
+bool is_attention(const Op& op) {
+  return op.kind->name.rfind("scaled_dot_product_attention", 0) == 0;
+}
+
+std::string library_name(const OpGraph& graph, const Op& op, const std::vector<EagerCall>& calls) {
   const std::string_view kind = op.kind->name;
   if (kind == "linear") {
     for (const EagerCall& call : calls)
@@ -147,7 +151,7 @@ std::string library_name(const Op& op, const std::vector<EagerCall>& calls) {
           if (product->epilogue != Epilogue::None) return "extern_kernels.addmm";
     return "extern_kernels.mm";
   }
-  if (kind == "matmul") return "extern_kernels.bmm";
+  if (kind == "matmul") return "extern_kernels." + product_name(graph, op);
   if (kind == "addmm") return "extern_kernels.addmm";
   if (kind == "conv2d") return "extern_kernels.convolution";
   return "aten." + std::string(kind);
@@ -159,6 +163,79 @@ bool is_strided(const Touch& touch) {
   if (touch.access.is_irregular()) return !touch.indirect;
   if (touch.access.count() <= 1) return touch.access.inner_stride() > 1;
   return touch.access.inner_stride() > 1 || touch.access.digit(touch.access.count() - 1).size < 512;
+}
+
+/// Of a kernel of mixed orders: sums of columns stay with their blocks until another kernel adds them up.
+KernelWork mixed_work(const LoopGraph& graph, const FusionGroup& group, const std::vector<KernelTouch>& reads,
+                      const std::vector<KernelTouch>& writes) {
+  InductorMixedReduction work{.sums = 0, .part = SplitPart::First};
+  std::set<BufferIndex> partial;
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    if (loop.kind != LoopKind::Reduction) continue;
+    if (!group.is_column(l)) {
+      work.rows = loop.numel;
+      work.columns = loop.rnumel;
+      continue;
+    }
+    ++work.sums;
+    for (const Touch& touch : loop.writes) partial.insert(touch.buffer);
+  }
+  const std::int64_t elements = work.rows * work.columns;
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    work.lane_cycles += loop.lane_cycles * static_cast<double>(loop.numel * loop.rnumel) /
+                        static_cast<double>(std::max<std::int64_t>(elements, 1));
+  }
+  for (const KernelTouch& touch : reads)
+    (touch.bytes.value() <= work.columns * 8 ? work.shared : work.read) += touch.bytes;
+  for (const KernelTouch& touch : writes)
+    if (partial.count(touch.buffer) == 0) work.written += touch.bytes;
+  return work;
+}
+
+/// The sums that a kernel of mixed orders leaves in parts, each added up by the framework.
+std::vector<CompiledKernel> column_sums(const LoopGraph& graph, const FusionGroup& group,
+                                        const KernelWork& mixed) {
+  std::vector<CompiledKernel> sums;
+  for (const LoopIndex l : group.columns) {
+    const Loop& loop = graph.loops[l];
+    if (loop.kind != LoopKind::Reduction) continue;
+    // Where the scheduler had cut the sum in two, its second loop says where the result goes.
+    const BufferIndex made = loop.writes.front().buffer;
+    LoopIndex last = l;
+    for (LoopIndex i = l + 1; i < graph.loops.size() && loop.part == SplitPart::First; ++i)
+      if (graph.loops[i].part == SplitPart::Second && graph.loops[i].reads.front().buffer == made) {
+        last = i;
+        break;
+      }
+    const Loop& end = graph.loops[last];
+    CompiledKernel sum;
+    sum.name = "aten.sum";
+    sum.what = KernelClass::Library;
+    sum.op = end.op;
+    sum.ops = end.origins;
+    InductorMixedReduction work = std::get<InductorMixedReduction>(mixed);
+    work.part = SplitPart::Second;
+    sum.work.push_back(work);
+    if (last != l) sum.reads.push_back({made, graph.buffers[made].bytes()});
+    for (const Touch& touch : end.writes) sum.writes.push_back({touch.buffer, touch.bytes});
+    sums.push_back(std::move(sum));
+  }
+  return sums;
+}
+
+/// Loops that column_sums() stands for.
+std::vector<std::uint8_t> added_up_by_framework(const LoopGraph& graph, const FusionPlan& plan) {
+  std::vector<std::uint8_t> partial(graph.buffers.size(), 0);
+  for (const FusionGroup& group : plan.groups)
+    for (const LoopIndex l : group.columns)
+      if (graph.loops[l].part == SplitPart::First)
+        for (const Touch& touch : graph.loops[l].writes) partial[touch.buffer] = 1;
+  std::vector<std::uint8_t> added(graph.loops.size(), 0);
+  for (LoopIndex l = 0; l < graph.loops.size(); ++l)
+    added[l] = graph.loops[l].part == SplitPart::Second && partial[graph.loops[l].reads.front().buffer] != 0;
+  return added;
 }
 
 }  // namespace
@@ -176,6 +253,7 @@ KernelTraffic kernel_traffic(const LoopGraph& graph, const FusionPlan& plan, std
 
 KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
                           const std::vector<KernelTouch>& reads, const std::vector<KernelTouch>& writes) {
+  if (group.is_mixed()) return mixed_work(graph, group, reads, writes);
   const Loop* reduction = nullptr;
   std::int64_t numel = 0;
   double cycles = 0;
@@ -211,7 +289,7 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
         .elements = elements, .read = sum(reads), .lane_cycles = cycles, .part = reduction->part};
   }
   if (!reduction->inner && !is_persistent(columns, false) && numel == rows * columns &&
-      reduction->pass == RowPass::Plain && group.loops.size() == 1) {
+      (reduction->pass == RowPass::Plain || reduction->pass == RowPass::Sum) && group.loops.size() == 1) {
     return InductorColumnReduction{
         .rows = columns,
         .columns = rows,
@@ -277,8 +355,11 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
   std::vector<CompiledKernel> kernels;
   const Users users(loops, plan);
   std::map<std::string, std::string> numbered;  // by signature
+  const std::vector<std::uint8_t> added = added_up_by_framework(loops, plan);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const FusionGroup& group = plan.groups[g];
+    FusionGroup group = plan.groups[g];
+    std::erase_if(group.loops, [&](LoopIndex l) { return added[l] != 0; });
+    if (group.loops.empty()) continue;
     const Loop& first = loops.loops[group.loops.front()];
     if (first.kind == LoopKind::Nothing && group.loops.size() == 1) continue;
     CompiledKernel kernel;
@@ -292,18 +373,19 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
                                       [&](LoopIndex l) { return loops.loops[l].templated; });
     if (product != group.loops.end()) {
       kernel.op = loops.loops[*product].op;
-      kernel.name = numbered_name(numbered, loops, group,
-                                  backend.kernel_prefix + "tem_fused_" + product_name(graph.ops[kernel.op]));
+      kernel.name =
+          numbered_name(numbered, loops, group,
+                        backend.kernel_prefix + "tem_fused_" + product_name(graph, graph.ops[kernel.op]));
       kernel.what = KernelClass::Template;
       for (const EagerCall& call : loops.loops[*product].calls)
         kernel.work.insert(kernel.work.end(), call.work.begin(), call.work.end());
       kernel.slower = template_slowdown;
     } else if (first.kind == LoopKind::Library) {
       const Op& op = graph.ops[first.op];
-      kernel.name = library_name(op, first.calls);
-      kernel.what = first.product                                     ? KernelClass::Product
-                    : op.kind->name == "scaled_dot_product_attention" ? KernelClass::Attention
-                                                                      : KernelClass::Library;
+      kernel.name = library_name(graph, op, first.calls);
+      kernel.what = first.product      ? KernelClass::Product
+                    : is_attention(op) ? KernelClass::Attention
+                                       : KernelClass::Library;
       for (const EagerCall& call : first.calls) {
         kernel.work.insert(kernel.work.end(), call.work.begin(), call.work.end());
         kernel.workspace += call.workspace;
@@ -314,7 +396,10 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
     }
     kernel.reads = std::move(moved.reads);
     kernel.writes = std::move(moved.writes);
+    std::vector<CompiledKernel> sums;
+    if (group.is_mixed()) sums = column_sums(loops, group, kernel.work.front());
     kernels.push_back(std::move(kernel));
+    for (CompiledKernel& sum : sums) kernels.push_back(std::move(sum));
   }
   return kernels;
 }

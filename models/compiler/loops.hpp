@@ -37,6 +37,12 @@ struct Touch {
   /// Distinct bytes. Of an indirect one: of the rows that it finds.
   Bytes bytes{0};
   bool indirect = false;  ///< At places that data decide.
+  /// Stands for the sizes of the loops that the place depends on, set when the touch is part of a Loop. One
+  /// and the same map may belong to loops over [8, 1024] and over [8192].
+  std::uint64_t sizes = 0;
+  /// Stands for the distances from one turn of each of those loops to the next, whatever their order; 0: not
+  /// known.
+  std::uint64_t strides = 0;
   friend bool operator==(const Touch& a, const Touch& b) {
     return a.buffer == b.buffer && a.indirect == b.indirect && a.access == b.access;
   }
@@ -51,7 +57,7 @@ enum class LoopKind : std::uint8_t {
 };
 
 /// How a reduction runs over its row.
-enum class RowPass : std::uint8_t { Plain, Welford, OnlineSoftmax, ArgMax };
+enum class RowPass : std::uint8_t { Plain, Sum, Welford, OnlineSoftmax, ArgMax };
 
 /// One loop: for each of `numel` places, over `rnumel` values that are reduced to one.
 struct Loop {
@@ -61,6 +67,8 @@ struct Loop {
   std::vector<std::string_view> aten;  ///< Names of the framework's ops in it, for the kernel's name.
   std::int64_t numel = 0;
   std::int64_t rnumel = 1;
+  std::int64_t whole_numel = 0;  ///< Of a reduction that was cut in two: before.
+  std::int64_t whole_rnumel = 1;
   std::vector<Touch> reads;
   std::vector<Touch> writes;
   double lane_cycles = 0;  ///< Of functions, per element.
@@ -68,6 +76,7 @@ struct Loop {
   bool inner = true;                 ///< The reduced values lie next to each other.
   SplitPart part = SplitPart::Both;  ///< Of a reduction that was cut in two loops.
   bool scatter = false;  ///< Writes at places that data decide, or into a part of a buffer that stays.
+  bool adds = false;     ///< What it writes so is added to what is there, one atomic operation an element.
   bool random = false;
   std::vector<EagerCall> calls;  ///< Library: what it launches.
   bool product = false;          ///< A matrix product or convolution: may take an epilogue.

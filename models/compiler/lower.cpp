@@ -25,6 +25,38 @@ Dims broadcast_strides(const TensorType& type, const Dims& shape) {
   return strides;
 }
 
+std::uint64_t mixed(std::uint64_t hash, std::int64_t value) {
+  constexpr std::uint64_t prime = 0x100000001b3U;
+  hash = (hash ^ static_cast<std::uint64_t>(value)) * prime;
+  return hash ^ (hash >> 29);
+}
+
+/// How far the map goes from its first place to this one.
+std::int64_t distance_to(const Access& access, std::int64_t place) {
+  std::int64_t distance = 0;
+  for (std::size_t d = access.count(); d-- > 0; place /= access.digit(d).size)
+    distance += place % access.digit(d).size * access.digit(d).stride;
+  return distance;
+}
+
+/// Notes which loops the touch depends on: the first of these sizes.
+void note_loops(Touch& touch, const Dims& sizes) {
+  constexpr std::uint64_t start = 0xcbf29ce484222325U;
+  const std::int64_t wanted = touch.access.size();
+  std::int64_t places = 1;
+  int count = 0;
+  while (count < sizes.rank() && places < wanted) places *= sizes[count++];
+  touch.sizes = start;
+  touch.strides = 0;
+  if (places == 0) return;  // a library's
+  for (int i = 0; i < count; ++i) {
+    places /= sizes[i];
+    touch.sizes = mixed(touch.sizes, sizes[i]);
+    if (sizes[i] > 1 && !touch.access.is_irregular())
+      touch.strides += mixed(start, distance_to(touch.access, places));
+  }
+}
+
 bool is_view_of_first(const OpGraph& graph, const Op& op) {
   return op.kind->fusion == FusionClass::View && !op.outputs.empty() && !op.inputs.empty() &&
          graph.tensors[op.outputs.front()].storage == graph.tensors[op.inputs.front()].storage;
@@ -32,44 +64,16 @@ bool is_view_of_first(const OpGraph& graph, const Op& op) {
 
 }  // namespace
 
-std::vector<std::int64_t> view_offsets(const OpGraph& graph) {
-  std::vector<std::int64_t> offsets(graph.tensors.size(), 0);
-  for (const Op& op : graph.ops) {
-    if (op.inputs.empty() || op.inputs.front() == graph_none) continue;
-    const TensorIndex in = op.inputs.front();
-    const GraphTensor& from = graph.tensors[in];
-    const std::string_view kind = op.kind->name;
-    std::int64_t offset = offsets[in];
-    std::int64_t step = 0;  // from one output to the next
-    const auto dim = [&](std::string_view name) {
-      const std::int64_t d = op.attributes.integer(name);
-      return static_cast<int>(d < 0 ? d + from.type.shape.rank() : d);
-    };
-    if (kind == "select") {
-      const int at = dim("dim");
-      const std::int64_t index = op.attributes.integer("index");
-      offset += (index < 0 ? index + from.type.shape[at] : index) * from.type.strides[at];
-    } else if (kind == "slice") {
-      const int at = dim("dim");
-      const std::int64_t start = op.attributes.integer("start");
-      offset +=
-          std::clamp<std::int64_t>(start < 0 ? start + from.type.shape[at] : start, 0, from.type.shape[at]) *
-          from.type.strides[at];
-    } else if (kind == "unbind") {
-      step = from.type.strides[dim("dim")];
-    }
-    for (const TensorIndex out : op.outputs) {
-      if (graph.tensors[out].storage != from.storage) continue;
-      offsets[out] = offset;
-      if (kind == "split" || kind == "chunk") {
-        const int at = dim("dim");
-        offset += graph.tensors[out].type.shape[at] * from.type.strides[at];
-      } else {
-        offset += step;
-      }
-    }
-  }
-  return offsets;
+Dims loop_sizes(const TensorType& type) {
+  std::array<int, Dims::rank_max> dims{};
+  int count = 0;
+  for (int d = 0; d < type.shape.rank(); ++d)
+    if (type.shape[d] > 1) dims[static_cast<std::size_t>(count++)] = d;
+  std::stable_sort(dims.begin(), dims.begin() + count,
+                   [&](int a, int b) { return type.strides[a] > type.strides[b]; });
+  Dims sizes;
+  for (int i = 0; i < count; ++i) sizes.push_back(type.shape[dims[static_cast<std::size_t>(i)]]);
+  return sizes;
 }
 
 Lowering::Lowering(const OpGraph& graph, const GpuSpec& gpu, OpIndex first, OpIndex last,
@@ -204,6 +208,7 @@ void Lowering::define(TensorIndex t, LoopValue value) {
       graph_.storages[graph_.tensors[t].storage].bytes.value() / size_of(box.element), 1);
   add_sorted(value.origins, op_);
   box.value = std::move(value);
+  box.sizes = loop_sizes(type(t));
   box.op = op_;
   boxes_by_tensor_[t] = static_cast<std::uint32_t>(boxes_.size());
   boxes_.push_back(std::move(box));
@@ -267,7 +272,24 @@ LoopValue Lowering::read(TensorIndex t, const Access& access) {
 }
 
 BufferIndex Lowering::realize(TensorIndex t) {
-  return realize_box(box_of(t));
+  const std::uint32_t box = box_of(t);
+  // A view of what reads but one tensor is copied as the view has it; anything else becomes a buffer first,
+  // which the view then looks at (ir.py, realize_hint and ExternKernel.require_stride_order).
+  if (boxes_[box].buffer == loop_none && !reads_several(boxes_[box].value) &&
+      elements(type(t)) == boxes_[box].elements)
+    boxes_[box].sizes = loop_sizes(type(t));
+  return realize_box(box);
+}
+
+bool Lowering::reads_several(const LoopValue& value) const {
+  return std::count_if(value.reads.begin(), value.reads.end(),
+                       [](const Touch& touch) { return touch.access.touched() > 1; }) > 1;
+}
+
+std::optional<BufferIndex> Lowering::prepared(OpIndex op) const {
+  for (const auto& [known, buffer] : prepared_)
+    if (known == op) return buffer;
+  return std::nullopt;
 }
 
 void Lowering::reuse(TensorIndex t) {
@@ -286,13 +308,14 @@ BufferIndex Lowering::realize_box(std::uint32_t box) {
   boxes_[box].value = {};
   boxes_[box].buffer = buffer;
   const OpIndex op = std::exchange(op_, boxes_[box].op);
-  add_loop(LoopKind::Pointwise, std::move(value), elements, 1, {buffer});
+  add_loop(LoopKind::Pointwise, std::move(value), elements, 1, {buffer}, boxes_[box].sizes);
   op_ = op;
   return buffer;
 }
 
 LoopIndex Lowering::add_loop(LoopKind kind, LoopValue value, std::int64_t numel, std::int64_t rnumel,
-                             std::initializer_list<BufferIndex> buffers) {
+                             std::initializer_list<BufferIndex> buffers, const Dims& given_sizes) {
+  const Dims sizes = given_sizes.empty() ? Dims{numel, rnumel} : given_sizes;
   Loop loop;
   loop.kind = kind;
   loop.op = op_;
@@ -301,9 +324,12 @@ LoopIndex Lowering::add_loop(LoopKind kind, LoopValue value, std::int64_t numel,
   loop.aten = std::move(value.aten);
   loop.numel = numel;
   loop.rnumel = rnumel;
+  loop.whole_numel = numel;
+  loop.whole_rnumel = rnumel;
   // A loop that reduces, or that others join, does not see where a broadcast at the inner end repeats.
   for (Touch& touch : value.reads) {
     touch.access = touch.access.without_inner_broadcast();
+    note_loops(touch, sizes);
     if (std::find(loop.reads.begin(), loop.reads.end(), touch) == loop.reads.end())
       loop.reads.push_back(touch);
   }
@@ -315,6 +341,7 @@ LoopIndex Lowering::add_loop(LoopKind kind, LoopValue value, std::int64_t numel,
     memory.producer = index;
     loop.writes.push_back(
         {.buffer = buffer, .access = Access::straight(memory.elements), .bytes = memory.bytes()});
+    note_loops(loop.writes.back(), sizes);
   }
   result_.loops.push_back(std::move(loop));
   return index;
@@ -324,7 +351,8 @@ BufferIndex Lowering::row_copy(TensorIndex t, std::string_view name) {
   LoopValue value = read(t, contiguous_tensor(type(t).element, type(t).shape));
   add_sorted(value.aten, name);
   const BufferIndex buffer = new_buffer(elements(type(t)), type(t).element);
-  add_loop(LoopKind::Pointwise, std::move(value), elements(type(t)), 1, {buffer});
+  add_loop(LoopKind::Pointwise, std::move(value), elements(type(t)), 1, {buffer},
+           loop_sizes(contiguous_tensor(type(t).element, type(t).shape)));
   return buffer;
 }
 
@@ -400,9 +428,7 @@ void Lowering::after(TensorIndex t) {
   const RealizeRules& rules = options_.realize;
   const std::int32_t users = users_[t];
   const std::int32_t reads = buffers_read(box.value);
-  const auto trivial = [&](const Touch& touch) { return touch.access.touched() <= 1; };
-  const bool several = std::count_if(box.value.reads.begin(), box.value.reads.end(),
-                                     [&](const Touch& touch) { return !trivial(touch); }) > 1;
+  const bool several = reads_several(box.value);
   bool wanted = options_.realize_all;
   if (users > 1) {
     wanted = (memory_user_[t] != 0 && several) || outside_[t] != 0 || reads > rules.reads ||
@@ -425,50 +451,6 @@ bool Lowering::only_pointwise_users(TensorIndex t) const {
     }
   }
   return true;
-}
-
-LowerFunction lower_function(const OpKind& kind) {
-  for (const auto entries : {pointwise_lowerings(), reduction_lowerings(), library_lowerings()})
-    for (const LowerEntry& entry : entries)
-      if (entry.kind == kind.name) return entry.function;
-  return nullptr;
-}
-
-void Lowering::name(LoopValue& value, std::string_view kind) {
-  struct Names {
-    std::string_view kind;
-    std::array<std::string_view, 2> names;
-  };
-  // Those that torch's functions have below their own names. All others are called as they are here.
-  static constexpr std::array<Names, 22> table{{{"to", {"_to_copy"}},
-                                                {"index_put_", {"index_put"}},
-                                                {"index_copy_", {"index_copy"}},
-                                                {"add_", {"add"}},
-                                                {"relu_", {"relu"}},
-                                                {"type_as", {"_to_copy"}},
-                                                {"layer_norm", {"native_layer_norm"}},
-                                                {"rms_norm", {"_fused_rms_norm"}},
-                                                {"softmax", {"_softmax"}},
-                                                {"log_softmax", {"_log_softmax"}},
-                                                {"batch_norm", {"_native_batch_norm_legit_no_training"}},
-                                                {"group_norm", {"native_group_norm"}},
-                                                {"contiguous", {"clone"}},
-                                                {"reshape", {"clone"}},
-                                                {"flatten", {"clone"}},
-                                                {"nll_loss", {"nll_loss_forward"}},
-                                                {"rsub", {"sub"}},
-                                                {"rdiv", {"mul", "reciprocal"}},
-                                                {"square", {"pow"}},
-                                                {"copy_", {"copy", "copy_"}},
-                                                {"split", {"split_with_sizes"}},
-                                                {"dropout", {"native_dropout"}}}};
-  for (const Names& names : table) {
-    if (names.kind != kind) continue;
-    for (const std::string_view known : names.names)
-      if (!known.empty()) add_sorted(value.aten, known);
-    return;
-  }
-  add_sorted(value.aten, kind);
 }
 
 LoopGraph lower(const OpGraph& graph, const GpuSpec& gpu, OpIndex first, OpIndex last,

@@ -130,7 +130,7 @@ void lower_attention(Lowering& l, const Op& op) {
       value.functions += 3;
       Lowering::name(value, "where");
       const BufferIndex buffer = l.new_buffer(elements(numbers), numbers.element);
-      l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer});
+      l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer}, loop_sizes(numbers));
       plain.inputs[3] = graph_none;
       const LoopIndex index = l.library(plain, calls, copies);
       l.loops().loops[index].reads.push_back({.buffer = buffer,

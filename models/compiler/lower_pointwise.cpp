@@ -66,14 +66,15 @@ void lower_in_place(Lowering& l, const Op& op) {
     if (op.inputs[i] != graph_none) Lowering::join(value, l.read(op.inputs[i], l.type(target)));
   value.lane_cycles += cost.lane_cycles;
   value.functions += cost.operations;
-  Lowering::name(value, op.kind->name);
+  Lowering::name(value, op);
   const Role role = l.graph().storages[l.graph().tensors[target].storage].role;
   if (covers_storage(l, target) && (role == Role::Activation || role == Role::Gradient)) {
     l.define(out, std::move(value));
     return;
   }
   const BufferIndex buffer = l.realize(target);
-  const LoopIndex index = l.add_loop(LoopKind::Pointwise, std::move(value), elements(l.type(target)), 1, {});
+  const LoopIndex index = l.add_loop(LoopKind::Pointwise, std::move(value), elements(l.type(target)), 1, {},
+                                     loop_sizes(l.type(target)));
   Loop& loop = l.loops().loops[index];
   loop.scatter = !covers_storage(l, target);
   loop.writes.push_back({.buffer = buffer,
@@ -94,7 +95,7 @@ void lower_scatter(Lowering& l, const Op& op) {
   LoopValue where = l.read(index, Access::irregular(count, l.next_irregular()));
   for (Touch& touch : where.reads) touch.bytes = l.bytes(index);
   Lowering::join(value, where);
-  Lowering::name(value, op.kind->name);
+  Lowering::name(value, op);
   value.functions += 2;
   const bool adds = op.kind->name == "index_add_";
   const BufferIndex buffer = l.realize(target);
@@ -104,7 +105,7 @@ void lower_scatter(Lowering& l, const Op& op) {
                            .access = Access::irregular(count, l.next_irregular()),
                            .bytes = written,
                            .indirect = true});
-  const LoopIndex at = l.add_loop(LoopKind::Pointwise, std::move(value), count, 1, {});
+  const LoopIndex at = l.add_loop(LoopKind::Pointwise, std::move(value), count, 1, {}, loop_sizes(loop_type));
   Loop& loop = l.loops().loops[at];
   loop.scatter = true;
   loop.writes.push_back({.buffer = buffer,
@@ -154,7 +155,7 @@ void lower_gather(Lowering& l, const Op& op, TensorIndex table, std::initializer
   }
   Lowering::join(value, found);
   value.functions += 5;  // the index is wrapped and checked
-  Lowering::name(value, op.kind->name);
+  Lowering::name(value, op);
   l.define(out, std::move(value));
 }
 void lower_embedding(Lowering& l, const Op& op) {
@@ -212,9 +213,11 @@ void lower_cat(Lowering& l, const Op& op) {
   }
   const BufferIndex buffer = l.new_buffer(elements(l.type(out)), l.type(out).element);
   for (const TensorIndex t : op.inputs) {
-    LoopValue value = l.read(t, contiguous_tensor(l.type(t).element, l.type(t).shape));
+    const TensorType part = contiguous_tensor(l.type(t).element, l.type(t).shape);
+    LoopValue value = l.read(t, part);
     Lowering::name(value, "cat");
-    const LoopIndex index = l.add_loop(LoopKind::Pointwise, std::move(value), elements(l.type(t)), 1, {});
+    const LoopIndex index =
+        l.add_loop(LoopKind::Pointwise, std::move(value), elements(l.type(t)), 1, {}, loop_sizes(part));
     l.loops().buffers[buffer].producer = index;
     l.loops().loops[index].writes.push_back(
         {.buffer = buffer,
@@ -228,7 +231,7 @@ void lower_cat(Lowering& l, const Op& op) {
 void lower_constant(Lowering& l, const Op& op) {
   LoopValue value;
   value.functions = 1;
-  Lowering::name(value, op.kind->name);
+  Lowering::name(value, op);
   for (const TensorIndex out : op.outputs) l.define(out, value);
 }
 
@@ -260,7 +263,7 @@ void lower_cast(Lowering& l, const Op& op) {
   }
   LoopValue value = l.read(op.inputs.front(), l.type(out));
   value.functions += 1;
-  Lowering::name(value, "to");
+  Lowering::name(value, op);
   l.define(out, std::move(value));
 }
 
@@ -301,7 +304,7 @@ void lower_pool(Lowering& l, const Op& op) {
                          .bytes = l.bytes(in)});
   value.functions += static_cast<std::int32_t>(kernel * kernel * 4);
   value.lane_cycles += static_cast<double>(kernel * kernel) * lane_cycles(AluFunction::Add, l.gpu());
-  Lowering::name(value, op.kind->name);
+  Lowering::name(value, op);
   l.define(out, std::move(value));
   l.realize(out);
 }
@@ -344,7 +347,7 @@ void lower_pointwise(Lowering& l, const Op& op) {
     const bool contiguous = op.kind->name == "contiguous";
     LoopValue value = contiguous ? l.read(op.inputs.front(), l.type(out))
                                  : l.read(op.inputs.front(), contiguous_tensor(in.element, in.shape));
-    Lowering::name(value, op.kind->name);
+    Lowering::name(value, op);
     l.define(out, std::move(value));
     return;
   }
@@ -352,7 +355,7 @@ void lower_pointwise(Lowering& l, const Op& op) {
   LoopValue value = operands(l, op, l.type(out));
   value.lane_cycles += cost.lane_cycles;
   value.functions += cost.operations;
-  Lowering::name(value, op.kind->name);
+  Lowering::name(value, op);
   l.define(out, std::move(value));
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/compiler/lower.hpp"
@@ -44,6 +45,8 @@ class Lowering {
   /// Adds the framework's names of an op of this kind, as torch has them below its own functions ("_to_copy"
   /// for to()), to those of `value`.
   static void name(LoopValue& value, std::string_view kind);
+  /// The same for an op: of one that was taken apart, what it was taken from.
+  static void name(LoopValue& value, const Op& op);
 
   /// `t` becomes what `value` computes, a loop over its own storage.
   void define(TensorIndex t, LoopValue value);
@@ -56,8 +59,9 @@ class Lowering {
   void reuse(TensorIndex t);
   BufferIndex new_buffer(std::int64_t elements, ElementType element);
   /// A loop that fills `buffer` from one end to the other with `value`.
+  /// `sizes`: of the loops in it, outermost first; empty: one loop.
   LoopIndex add_loop(LoopKind kind, LoopValue value, std::int64_t numel, std::int64_t rnumel,
-                     std::initializer_list<BufferIndex> buffers);
+                     std::initializer_list<BufferIndex> buffers, const Dims& sizes = {});
   /// `t` is in `buffer`, which holds its whole storage.
   void place(TensorIndex t, BufferIndex buffer);
 
@@ -84,10 +88,12 @@ class Lowering {
     ElementType element = ElementType::Fp32;
     BufferIndex buffer = loop_none;  ///< None: still an expression.
     LoopValue value;
+    Dims sizes;  ///< Of the loops over it, once it becomes a buffer.
     OpIndex op = graph_none;
   };
   std::uint32_t box_of(TensorIndex t);
   BufferIndex realize_box(std::uint32_t box);
+  bool reads_several(const LoopValue& value) const;
   void lower(const Op& op);
   void after(TensorIndex t);
   std::int32_t buffers_read(const LoopValue& value) const;
@@ -111,6 +117,9 @@ class Lowering {
   std::int64_t irregular_ = 0;
 
  public:
+  /// The reduction `op` has its result in `buffer`: made together with another one.
+  void prepare(OpIndex op, BufferIndex buffer) { prepared_.emplace_back(op, buffer); }
+  std::optional<BufferIndex> prepared(OpIndex op) const;
   std::int64_t next_irregular() { return ++irregular_; }
   std::int64_t offset(TensorIndex t) const { return offsets_[t]; }
   /// Ops of the region that read `t`.
@@ -121,6 +130,7 @@ class Lowering {
   void add_view_name(TensorIndex t, std::string_view name) { views_[t].push_back(name); }
 
  private:
+  std::vector<std::pair<OpIndex, BufferIndex>> prepared_;
   std::vector<OpIndex> readers_;
   std::vector<std::uint32_t> reader_begin_;
 };
@@ -137,6 +147,10 @@ struct LowerEntry {
 std::span<const LowerEntry> pointwise_lowerings();
 std::span<const LowerEntry> reduction_lowerings();
 std::span<const LowerEntry> library_lowerings();
+std::span<const LowerEntry> backward_lowerings();
+
+/// Sizes of the loops over a tensor: its dimensions as they lie in memory, those of one element left out.
+Dims loop_sizes(const TensorType& type);
 
 /// An op element by element over all its inputs.
 void lower_pointwise(Lowering& l, const Op& op);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that torch.compile generates: elementwise, rows kept in registers, rows looped over, sums over the
 // first axis.
+#include <bit>
+
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
 namespace {
 
+/// fp32 lanes of an SM.
+constexpr double lanes_per_sm = 128;
 /// Longest row that Inductor keeps in registers.
 constexpr std::int64_t persistent_columns_max = 1024;
 
@@ -72,7 +76,61 @@ KernelFigures looped(const Pricing& p, const InductorRowReduction& work, double 
   return figures;
 }
 
+/// Rows that each block of a kernel of mixed orders goes over, one after the other (codegen/simd.py,
+/// _codegen_mix_order_reduction).
+double rows_each(const Pricing& p, std::int64_t rows) {
+  const auto wanted =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(rows / (8 * std::int64_t{p.gpu.sms}), 1));
+  return static_cast<double>(std::clamp<std::uint64_t>(std::bit_floor(wanted), 16, 128));
+}
+
+/// Each row waits for its data: the next one starts when it has been reduced and written. Blocks of four
+/// warps with a row and the sums of its columns in registers fill an SM four at a time.
+GpuOpEstimate mixed_kernel(const Pricing& p, const InductorMixedReduction& work) {
+  constexpr double blocks_per_sm = 4;
+  const InductorCalibration& c = p.calibration.inductor;
+  const double rows = static_cast<double>(work.rows);
+  const double columns = static_cast<double>(work.columns);
+  const double each = rows_each(p, work.rows);
+  KernelFigures figures;
+  figures.blocks = std::ceil(rows / each);
+  figures.threads = 128;
+  const double read = static_cast<double>(work.read.value() + work.shared.value());
+  const double written = static_cast<double>(work.written.value()) + figures.blocks * columns * 4 * work.sums;
+  const double cold_bytes = read * p.cache.cold_reads + written * p.cache.cold_writes;
+  // Two loops over the row, reducing and writing, and one sum more for each column.
+  const double cycles = c.persistent_alu * ((2 + work.sums) * c.loop + work.lane_cycles);
+  const double in_turn = each * std::ceil(figures.blocks / (blocks_per_sm * p.sms()));
+  const double arithmetic = p.cycles(blocks_per_sm * columns * cycles / lanes_per_sm);
+  const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
+                                             {p.l2(read + written), KernelLimit::Cache},
+                                             {in_turn * (c.latency + arithmetic), KernelLimit::Overhead},
+                                             {p.lane_cycles(rows * columns * cycles), KernelLimit::Compute}};
+  const double fixed = c.persistent_start;
+  figures.seconds = fixed + soft_maximum(c.sharpness, terms);
+  figures.limit = limit_of(fixed, terms);
+  figures.hbm_bytes = cold_bytes;
+  figures.flops = rows * columns * (work.sums + 2);
+  return kernel("fused_mixed_reduction", figures);
+}
+
 }  // namespace
+
+GpuOps price(const Pricing& p, const InductorMixedReduction& work) {
+  if (work.rows == 0 || work.columns == 0) return {};
+  GpuOps ops;
+  if (work.part != SplitPart::Second) ops.push_back(mixed_kernel(p, work));
+  if (work.part == SplitPart::First) return ops;
+  const ColumnReduction sum{
+      .rows = static_cast<std::int64_t>(std::ceil(static_cast<double>(work.rows) / rows_each(p, work.rows))),
+      .columns = work.columns,
+      .input = Dtype::Fp32,
+      .output = Dtype::Fp32};
+  const GpuOps one = price(p, sum);
+  const std::int32_t count = work.part == SplitPart::Second ? 1 : work.sums;
+  for (std::int32_t i = 0; i < count; ++i) ops.insert(ops.end(), one.begin(), one.end());
+  return ops;
+}
 
 GpuOps price(const Pricing& p, const InductorPointwise& work) {
   if (work.elements == 0) return {};

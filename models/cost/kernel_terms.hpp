@@ -119,6 +119,7 @@ GpuOps price(const Pricing&, const InductorPointwise&);
 GpuOps price(const Pricing&, const InductorRowReduction&);
 GpuOps price(const Pricing&, const InductorColumnReduction&);
 GpuOps price(const Pricing&, const InductorFullReduction&);
+GpuOps price(const Pricing&, const InductorMixedReduction&);
 GpuOps price(const Pricing&, const Memset&);
 GpuOps price(const Pricing&, const Memcpy&);
 GpuOps price(const Pricing&, const TinyKernel&);

@@ -365,6 +365,20 @@ struct InductorFullReduction {
   SplitPart part = SplitPart::Both;
 };
 
+/// A fused kernel that goes along the rows of [rows, columns], reduces each and may write a tensor of that
+/// shape, and on the way adds up columns: each block keeps the sums of its rows, `sums` numbers per column.
+/// Second part: one eager sum over the blocks, of one of the sums.
+struct InductorMixedReduction {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  Bytes read{0};     ///< Of full-size inputs, each once.
+  Bytes shared{0};   ///< Weights of `columns` elements, the same for all rows.
+  Bytes written{0};  ///< Full-size outputs and results per row; without the blocks' sums.
+  std::int32_t sums = 1;
+  double lane_cycles = 0;  ///< Per element.
+  SplitPart part = SplitPart::Both;
+};
+
 // --- Driver ops.
 
 struct Memset {
@@ -380,12 +394,12 @@ struct Memcpy {
 /// An empty kernel, and the stand-in for ops of a handful of elements.
 struct TinyKernel {};
 
-using KernelWork =
-    std::variant<Pointwise, TransposedCopy, Concatenation, Dropout, RandomFill, RowReduction, ColumnReduction,
-                 FullReduction, BatchNorm, GroupNorm, Pooling, TopK, Sort, MatrixProduct, GroupedProduct,
-                 Convolution, Attention, AttentionBackward, AttentionDecode, Gather, EmbeddingBackward,
-                 Scatter, LossGather, MultiTensor, InductorPointwise, InductorRowReduction,
-                 InductorColumnReduction, InductorFullReduction, Memset, Memcpy, TinyKernel>;
+using KernelWork = std::variant<Pointwise, TransposedCopy, Concatenation, Dropout, RandomFill, RowReduction,
+                                ColumnReduction, FullReduction, BatchNorm, GroupNorm, Pooling, TopK, Sort,
+                                MatrixProduct, GroupedProduct, Convolution, Attention, AttentionBackward,
+                                AttentionDecode, Gather, EmbeddingBackward, Scatter, LossGather, MultiTensor,
+                                InductorPointwise, InductorRowReduction, InductorColumnReduction,
+                                InductorFullReduction, InductorMixedReduction, Memset, Memcpy, TinyKernel>;
 
 // --- What it costs.
 

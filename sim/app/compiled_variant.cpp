@@ -49,7 +49,7 @@ CompileOptions bare(const CompileOptions& options) {
   CompileOptions none = options;
   FusionRules& fusion = none.mode.fusion;
   fusion.pointwise = fusion.into_reduction = fusion.after_reduction = fusion.reductions_together =
-      fusion.siblings = false;
+      fusion.siblings = fusion.mixed_orders = false;
   none.groups.reset();
   none.mode.simplify = {
       .dead_code = false, .inference_dropout = false, .constants = false, .common_subexpressions = false};

@@ -20,6 +20,7 @@ void read_fusion_keys(Fields& fields, FusionRules& into) {
   fields.optional("after_reduction", into.after_reduction);
   fields.optional("reductions_together", into.reductions_together);
   fields.optional("siblings", into.siblings);
+  fields.optional("mixed_orders", into.mixed_orders);
   fields.optional("library_norms", into.library_norms);
   std::int64_t ops_max = into.ops_max;
   fields.optional("ops_max", ops_max, at_least(std::int64_t{1}), at_most(ops_max_limit));

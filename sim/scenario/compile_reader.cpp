@@ -314,7 +314,7 @@ class CompileReader {
       // Each op alone, as the library has it.
       FusionRules& fusion = options.mode.fusion;
       fusion.pointwise = fusion.into_reduction = fusion.after_reduction = false;
-      fusion.reductions_together = fusion.siblings = false;
+      fusion.reductions_together = fusion.siblings = fusion.mixed_orders = false;
       ProductRules& products = options.mode.products;
       products.activation = products.epilogue = products.prologue = false;
       return;

@@ -72,6 +72,7 @@ std::string mode_row(const Backend& b, const BackendMode& m) {
              {f.after_reduction, "after_reduction"},
              {f.reductions_together, "reductions_together"},
              {f.siblings, "siblings"},
+             {f.mixed_orders, "mixed_orders"},
              {f.library_norms, "library_norms"}}) +
          " | " + std::to_string(f.ops_max) + " | " + (b.fused_attention ? "yes" : "no") + " | " +
          on({{p.bias, "bias"},

@@ -78,9 +78,9 @@ TEST_CASE("Shipped backends that stand on no other say every rule themselves", "
     const config::Node file = config::load_file(configs / "backends" / (name + ".yaml"));
     if (file.has("base")) continue;
     INFO(name);
-    CHECK(file.at("fusion").keys() == std::vector<std::string>{"pointwise", "into_reduction",
-                                                               "after_reduction", "reductions_together",
-                                                               "siblings", "library_norms", "ops_max"});
+    CHECK(file.at("fusion").keys() ==
+          std::vector<std::string>{"pointwise", "into_reduction", "after_reduction", "reductions_together",
+                                   "siblings", "mixed_orders", "library_norms", "ops_max"});
     CHECK(file.at("products").keys() == std::vector<std::string>{"bias", "activation", "epilogue", "prologue",
                                                                  "templates", "norm_prologue"});
     CHECK(file.at("passes").keys() == std::vector<std::string>{"dead_code", "inference_dropout", "no_ops",
