@@ -99,7 +99,7 @@ TEST_CASE("Without fusion every op stays a kernel of its own, with the bias that
   const CompileOptions options = compiled("backend: inductor\nmode: max-autotune\nfusion: none\n");
   FusionRules fusion = backend("inductor").modes[0].fusion;
   fusion.pointwise = fusion.into_reduction = fusion.after_reduction = false;
-  fusion.reductions_together = fusion.siblings = false;
+  fusion.reductions_together = fusion.siblings = fusion.mixed_orders = false;
   CHECK(options.mode.fusion == fusion);
   CHECK(options.mode.products == ProductRules{.bias = true, .templates = true});
 }
