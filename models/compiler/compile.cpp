@@ -138,23 +138,41 @@ void change_precision(const OpGraph& graph, RegionPlan& plan, ElementType precis
   plan.kernels = std::move(kernels);
 }
 
+/// Captures the step, and runs the passes over its graph. Capturing costs by what is captured, not by what is
+/// left of it.
+CompileCounts capture(CompiledStep& step, std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
+                      const GpuSpec& gpu) {
+  const bool compiles = options.backend.capture != CaptureKind::None;
+  if (compiles && trains(*graph)) {
+    TrainingRegions training = training_regions(*graph, options, gpu);
+    const CompileCounts counts = compile_counts(*graph, training.captured);
+    step.captured = std::move(training.captured);
+    step.captured.regions = std::move(training.regions);
+    step.graph = std::make_shared<const OpGraph>(std::move(training.graph));
+    step.passes = std::move(training.passes);
+    step.recompute = std::move(training.recompute);
+    return counts;
+  }
+  step.captured = capture_regions(*graph, options);
+  const CompileCounts counts = compile_counts(*graph, step.captured);
+  if (!compiles) {
+    step.graph = std::move(graph);
+    return counts;
+  }
+  Simplified simplified = simplify(*graph, options.mode.simplify, {.regions = step.captured.regions});
+  step.graph = std::make_shared<const OpGraph>(std::move(simplified.graph));
+  step.captured.regions = std::move(simplified.regions);
+  step.passes = std::move(simplified.passes);
+  return counts;
+}
+
 }  // namespace
 
 CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
                           const GpuSpec& gpu) {
   CompiledStep step;
-  step.captured = capture_regions(*graph, options);
-  // Capturing costs by what is captured, not by what is left of it.
-  CompileCounts counts = compile_counts(*graph, step.captured);
   const bool compiles = options.backend.capture != CaptureKind::None;
-  if (compiles) {
-    Simplified simplified = simplify(*graph, options.mode.simplify, {.regions = step.captured.regions});
-    step.graph = std::make_shared<const OpGraph>(std::move(simplified.graph));
-    step.captured.regions = std::move(simplified.regions);
-    step.passes = std::move(simplified.passes);
-  } else {
-    step.graph = std::move(graph);
-  }
+  CompileCounts counts = capture(step, std::move(graph), options, gpu);
   const OpGraph& ops = *step.graph;
   const std::vector<std::int64_t> offsets = view_offsets(ops);
   const LowerOptions lowering = lower_options(options);

@@ -12,6 +12,7 @@
 #include "models/compiler/kernels.hpp"
 #include "models/compiler/options.hpp"
 #include "models/compiler/simplify.hpp"
+#include "models/compiler/training_regions.hpp"
 #include "models/graph/memory.hpp"
 #include "models/graph/op_graph.hpp"
 #include "models/hardware/gpu_spec.hpp"
@@ -59,12 +60,14 @@ struct CompiledStep {
   std::int64_t distinct_kernels = 0;  ///< That are compiled.
   std::int64_t products = 0;          ///< Distinct matrix products.
   std::vector<Simplification> passes;
+  std::vector<RegionRecompute> recompute;  ///< Of a training step: what each region keeps.
   /// Parameters that are stored in another format than the graph has them in, for products of 8 bits.
   std::map<StorageIndex, Bytes> narrowed;
   Picoseconds compile_time{0};  ///< Of the first call, beyond a step.
 };
 
-/// Plans a step of `graph`. Throws CompileError for what the backend refuses.
+/// Plans a step of `graph`. A training step comes as training_graph() makes it, functional where the backend
+/// compiles. Throws CompileError for what the backend refuses.
 CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
                           const GpuSpec& gpu);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/compiler/backend.hpp"
+#include "models/compiler/recompute.hpp"
 #include "models/graph/break_cause.hpp"
 #include "models/graph/op_graph.hpp"
 
@@ -62,6 +63,10 @@ struct CompileOptions {
   std::optional<ElementType> precision;  ///< Of products; absent: the network's.
   std::vector<KernelOverride> overrides;
   std::optional<GraphBuckets> buckets;
+  /// What a training step keeps for its backward pass; absent: as RecomputeOptions are by default.
+  std::optional<RecomputeOptions> recompute;
+  /// RecomputeOptions::times are the predicted ones of the graph (op_times()); false: FLOPs, as upstream.
+  bool recompute_by_time = false;
   friend bool operator==(const CompileOptions&, const CompileOptions&) = default;
 };
 

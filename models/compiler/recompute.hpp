@@ -43,6 +43,7 @@ struct RecomputeOptions {
   bool attention_is_expensive = true;
   /// By op: what running it again takes. Empty: its FLOPs, at least 1, as upstream estimates it.
   std::vector<Picoseconds> times;
+  friend bool operator==(const RecomputeOptions&, const RecomputeOptions&) = default;
 };
 
 /// What happens to an op's result.

@@ -82,11 +82,15 @@ class NodeWriter {
       if (graph_.tensors[t].role == Role::Gradient) given_[t] = 1;
   }
 
+  static JointRole given_as(Role role) {
+    if (role == Role::Gradient) return JointRole::Tangent;
+    return role == Role::Input ? JointRole::Input : JointRole::Parameter;
+  }
+
   void add_given(TensorIndex t) {
     if (joint_.node_of_tensor[t] != no_node) return;
     const GraphTensor& tensor = graph_.tensors[t];
-    JointNode node{.role = tensor.role == Role::Input ? JointRole::Input : JointRole::Parameter,
-                   .bytes = logical_bytes(graph_, t)};
+    JointNode node{.role = given_as(tensor.role), .bytes = logical_bytes(graph_, t)};
     node.memory = tensor.storage;
     joint_.node_of_tensor[t] = add(node, {}, t, graph_none);
   }
