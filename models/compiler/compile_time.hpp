@@ -41,8 +41,8 @@ Picoseconds compile_time(const CompileCost& cost, const CompileCounts& counts, b
 /// not get faster.
 double break_even_steps(Picoseconds compile, Picoseconds eager_step, Picoseconds compiled_step);
 
-/// The chapters' rules of thumb (docs/seed-coverage.md, R-62): below `breaks_few` graph breaks compiling pays,
-/// above `breaks_many` it does not.
+/// The chapters' rules of thumb (docs/seed-coverage.md, R-62): below `breaks_few` graph breaks compiling
+/// pays, above `breaks_many` it does not.
 inline constexpr std::int64_t breaks_few = 5;
 inline constexpr std::int64_t breaks_many = 10;
 /// And what is left of its gain where a share of the ops, 0 to 1, stays eager: `1 - 1.5 eager_share`, at

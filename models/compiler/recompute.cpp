@@ -280,6 +280,7 @@ class Planner {
         continue;
       }
       const OpIndex op = nodes_.op[i];
+      if (op == graph_none) continue;  // A gradient that is given.
       if (fate[i] == TensorFate::Saved) plan.saved.push_back(t);
       if (graph[i].role != JointRole::Item) {
         OpPlaces& places = plan.places[op];

@@ -101,7 +101,8 @@ struct RecomputePlan {
 };
 
 /// `joint` as training_graph() gives it, functional, composites taken apart as far as they shall be; ops of
-/// Phase::Optimizer do not matter. Its first backward op, if it takes nothing, is the loss's gradient.
+/// Phase::Optimizer do not matter. The gradients it begins with are given tensors of Role::Gradient, or the
+/// first backward op, if that takes nothing.
 ///
 /// Throws GraphError for a name in `save` or `recompute` that no forward op has, and CompileError for options
 /// that make no sense together (a budget outside [0, 1], times for another number of ops, an op to be both

@@ -91,6 +91,7 @@ class NodeWriter {
     if (joint_.node_of_tensor[t] != no_node) return;
     const GraphTensor& tensor = graph_.tensors[t];
     JointNode node{.role = given_as(tensor.role), .bytes = logical_bytes(graph_, t)};
+    node.forward = node.role != JointRole::Tangent;
     node.memory = tensor.storage;
     joint_.node_of_tensor[t] = add(node, {}, t, graph_none);
   }

@@ -132,6 +132,7 @@ TensorIndex GraphJoiner::tensor(Progress& at, TensorIndex t) {
   if (at.tensor_now[t] != graph_none) return at.tensor_now[t];
   GraphTensor tensor = at.part->graph.tensors[t];
   tensor.storage = storage(at, tensor.storage);
+  tensor.role = made_.storages[tensor.storage].role;  // A view has that of what it looks at.
   tensor.producer = graph_none;
   tensor.named_until = graph_none;
   const auto now = static_cast<TensorIndex>(made_.tensors.size());
