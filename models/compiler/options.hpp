@@ -63,6 +63,8 @@ struct CompileOptions {
   std::optional<ElementType> precision;  ///< Of products; absent: the network's.
   std::vector<KernelOverride> overrides;
   std::optional<GraphBuckets> buckets;
+  /// Whether a backend that knows patterns of attention (Backend::fused_attention) looks for them.
+  bool attention_patterns = true;
   /// What a training step keeps for its backward pass; absent: as RecomputeOptions are by default.
   std::optional<RecomputeOptions> recompute;
   /// RecomputeOptions::times are the predicted ones of the graph (op_times()); false: FLOPs, as upstream.

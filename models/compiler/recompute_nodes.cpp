@@ -100,6 +100,8 @@ class NodeWriter {
     const Op& op = graph_.ops[index];
     JointNode node{.bytes = 0, .run_time = run_time(index), .forward = op.phase == Phase::Forward};
     classify(op, node);
+    node.must_recompute =
+        node.forward && !node.fixed && op.call < graph_.calls.size() && graph_.calls[op.call].runs_again;
     if (!node.forward && !began_) {
       began_ = true;
       if (op.inputs.empty()) node.role = JointRole::Tangent;

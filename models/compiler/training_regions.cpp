@@ -133,7 +133,9 @@ class TrainingSplitter {
   void compile(GraphPart& part, std::size_t r) {
     SimplifyOptions simplifying;
     simplifying.training = true;
-    Simplified simplified = simplify(decompose(part.graph), options_.mode.simplify, simplifying);
+    // Without fusion, composite ops are faster as the framework's own kernels.
+    if (options_.mode.fusion.pointwise) part.graph = decompose(part.graph);
+    Simplified simplified = simplify(std::move(part.graph), options_.mode.simplify, simplifying);
     note(simplified.passes);
     part.graph = std::move(simplified.graph);
     if (first_of(part.graph, Phase::Backward) == part.graph.ops.size()) return;

@@ -35,7 +35,8 @@ void grow(std::vector<T>& values, std::size_t size, T value) {
 Backward::Backward(GraphWriter& writer, Checkpointing checkpointing, bool functional)
     : writer_(writer),
       checkpointing_(functional ? Checkpointing::None : checkpointing),
-      functional_(functional) {}
+      functional_(functional),
+      plain_(functional) {}
 
 void Backward::mark_needs(OpIndex first, OpIndex last) {
   const OpGraph& graph = writer_.graph;
@@ -60,7 +61,7 @@ void Backward::run(TensorIndex loss, OpIndex first, OpIndex last) {
     throw GraphError({}, "nothing that is trained leads to the loss",
                      "a network to be trained has parameters");
   const std::size_t tensors = writer_.graph.tensors.size();
-  if (checkpointing_ != Checkpointing::None) find_kept(loss, first, last);
+  if (!checkpoints(first, last).empty()) find_kept(loss, first, last);
   gradient_.assign(tensors, graph_none);
   again_.assign(tensors, graph_none);
   holders_.assign(tensors, 0);
@@ -83,11 +84,12 @@ void Backward::run(TensorIndex loss, OpIndex first, OpIndex last) {
 /// Calls whose ops are made again, in order.
 std::vector<CallIndex> Backward::checkpoints(OpIndex first, OpIndex last) const {
   std::vector<CallIndex> calls;
-  if (checkpointing_ == Checkpointing::None) return calls;
+  if (plain_) return calls;
   OpIndex behind = first;
   for (CallIndex c = 1; c < writer_.graph.calls.size(); ++c) {
     const BlockCall& call = writer_.graph.calls[c];
-    if (!call.in_repeat || call.first < behind || call.last > last || call.first == call.last) continue;
+    const bool again = call.runs_again || (call.in_repeat && checkpointing_ != Checkpointing::None);
+    if (!again || call.first < behind || call.last > last || call.first == call.last) continue;
     calls.push_back(c);
     behind = call.last;  // Those within are made again with it.
   }
@@ -100,6 +102,7 @@ void Backward::find_kept(TensorIndex loss, OpIndex first, OpIndex last) {
   GraphWriter scratch;
   scratch.graph = writer_.graph;
   Backward plain(scratch, Checkpointing::None, false);
+  plain.plain_ = true;
   plain.run(loss, first, last);
   const OpGraph& whole = scratch.graph;
   stop_.assign(writer_.graph.calls.size(), 0);
@@ -127,8 +130,8 @@ void Backward::recompute(CallIndex c) {
   const BlockCall call = writer_.graph.calls[c];
   for (OpIndex i = call.first; i < stop_[c]; ++i) {
     const Op op = writer_.graph.ops[i];
-    const bool keeps =
-        checkpointing_ == Checkpointing::Selective && op.kind->recompute == RecomputeClass::Expensive;
+    const bool keeps = checkpointing_ == Checkpointing::Selective && !call.runs_again &&
+                       op.kind->recompute == RecomputeClass::Expensive;
     if (keeps) continue;
     writer_.where = {.phase = Phase::Backward,
                      .call = op.call,

@@ -78,6 +78,7 @@ class Backward {
   GraphWriter& writer_;
   const Checkpointing checkpointing_;
   const bool functional_;
+  bool plain_ = false;                   ///< Nothing is made again.
   std::vector<std::uint8_t> needs_;      ///< By tensor of the forward pass.
   std::vector<TensorIndex> gradient_;    ///< By tensor of the forward pass.
   std::vector<TensorIndex> again_;       ///< By tensor of the forward pass: made again in backward.

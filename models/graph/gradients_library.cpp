@@ -4,6 +4,7 @@
 
 #include "models/graph/autograd.hpp"
 #include "models/graph/ops.hpp"
+#include "models/graph/training_forward.hpp"
 
 namespace gpusim {
 namespace {
@@ -21,6 +22,27 @@ void linear(Backward& b, const Op&) {
   if (b.needs(0)) b.give(0, b.viewed(b.add("matmul", {g, b.in(1)}), Dims(b.type(b.in(0)).shape)));
   if (b.needs(1)) b.give(1, b.add("matmul", {b.transposed(g), as_rows(b, b.in(0))}));
   if (b.needs(2)) b.give(2, g);
+}
+/// As linear(), the gradient and what it is multiplied with in 8 bits. The library takes the second operand
+/// with its inner dimension last, so both products of the weight's gradient and the one of the input's need
+/// copies that are transposed (torchao/float8/float8_linear.py).
+void scaled_mm(Backward& b, const Op& op) {
+  const TensorIndex g = as_rows(b, b.grad());
+  const auto add = [&](std::string_view kind, std::vector<TensorIndex> inputs,
+                       std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes) {
+    return b.add(kind, std::move(inputs), attributes);
+  };
+  const Scaled8 g8 = scale_to_8_bits(add, g);
+  const AttributeValue dtype = op.attributes.word("dtype");
+  const auto turned = [&](TensorIndex t) { return b.add("contiguous", {b.transposed(t)}); };
+  if (b.needs(5))
+    b.give(5,
+           b.viewed(b.add("scaled_mm", {g8.values, turned(b.in(1)), g8.scale, b.in(3)}, {{"dtype", dtype}}),
+                    Dims(b.type(b.in(5)).shape)));
+  if (b.needs(6))
+    b.give(6, b.add("scaled_mm", {turned(g8.values), turned(as_rows(b, b.in(0))), g8.scale, b.in(2)},
+                    {{"dtype", dtype}}));
+  if (b.needs(4)) b.give(4, g);
 }
 void addmm(Backward& b, const Op&) {
   if (b.needs(1)) b.give(1, b.add("matmul", {b.grad(), b.transposed(b.in(2))}));
@@ -101,6 +123,7 @@ void elements_written(Backward& b, const Op& op) {
 
 std::vector<GradientEntry> library_gradients() {
   return {{"linear", linear},
+          {"scaled_mm", scaled_mm},
           {"addmm", addmm},
           {"matmul", matmul},
           {"grouped_mm", grouped_mm},

@@ -97,9 +97,10 @@ struct BlockCall {
   CallIndex parent = graph_none;     ///< In whose body it stands; none: the network's own body.
   std::uint32_t block = graph_none;  ///< Which of the network's blocks; none: the network's own body.
   OpIndex first = 0;
-  OpIndex last = 0;        ///< One past its last op; those of the calls in it included.
-  bool module = true;      ///< An nn.Module; false: a plain function.
-  bool in_repeat = false;  ///< Stands in a `repeat` of its caller.
+  OpIndex last = 0;         ///< One past its last op; those of the calls in it included.
+  bool module = true;       ///< An nn.Module; false: a plain function.
+  bool in_repeat = false;   ///< Stands in a `repeat` of its caller.
+  bool runs_again = false;  ///< Checkpointed by itself: backward makes it again, whatever else it keeps.
   friend bool operator==(const BlockCall&, const BlockCall&) = default;
 };
 

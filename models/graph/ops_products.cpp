@@ -406,6 +406,38 @@ Convolution convolution_of(const TensorType& x, const TensorType& weight, const 
           .channels_last = is_channels_last(x)};
 }
 
+// --- Products of 8 bits, scaled: torch._scaled_mm.
+
+std::vector<MadeTensor> infer_scaled(const OpView& op) {
+  const TensorType& a = op.in(0);
+  const TensorType& b = op.in(1);
+  if (size_of(a.element) != 1 || size_of(b.element) != 1)
+    throw ShapeError("scaled_mm multiplies tensors of 8 bits, not " + std::string(name(a.element)) + " and " +
+                     std::string(name(b.element)));
+  if (b.shape.rank() != 2 || b.shape[1] != a.shape.back())
+    throw ShapeError(
+        "a tensor of shape " + to_string(a.shape) + " does not go with one of shape " + to_string(b.shape),
+        "the second one is [outputs, inputs]");
+  Dims shape = a.shape;
+  shape[shape.rank() - 1] = b.shape[0];
+  return {{.type = contiguous_tensor(*find_element_type(op.attributes.word("dtype")), shape)}};
+}
+Flops flops_scaled(const OpView& op) {
+  return Flops(doubled({elements(op.in()), op.in(1).shape[0]}));
+}
+std::vector<EagerCall> eager_scaled(const OpView& op, const GpuSpec&) {
+  const std::int64_t k = op.in().shape.back();
+  MatrixProduct product{.m = elements(op.in()) / k,
+                        .n = op.in(1).shape[0],
+                        .k = k,
+                        .dtype = dtype_of(op.in()),
+                        .output = dtype_of(op.out())};
+  if (op.has(4)) product.epilogue = Epilogue::Bias;
+  EagerCall call{.host_op = op.has(4) ? "linear_bias" : "mm", .work = {}};
+  call.work.push_back(product);
+  return {call};
+}
+
 std::vector<OpKind> product_ops() {
   using enum AttributeType;
   std::vector<OpKind> kinds;
@@ -437,6 +469,19 @@ std::vector<OpKind> product_ops() {
        .infer = infer_addmm,
        .flops = flops_addmm,
        .eager = eager_addmm});
+  add({.name = "scaled_mm",
+       .help = "Product of 8-bit tensors with their scales; of_a and of_b are what they were cast from",
+       .inputs = {{"a"},
+                  {"b"},
+                  {"scale_a"},
+                  {"scale_b"},
+                  {"bias", InputNeed::Optional},
+                  {"of_a", InputNeed::Optional},
+                  {"of_b", InputNeed::Optional}},
+       .attributes = {{"dtype", Word, {}, true}},
+       .infer = infer_scaled,
+       .flops = flops_scaled,
+       .eager = eager_scaled});
   add({.name = "grouped_mm",
        .help = "Rows sorted by group times the weight of their group",
        .inputs = {{"x"}, {"weight", InputNeed::Own}, {"ends", InputNeed::Optional}},

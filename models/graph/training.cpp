@@ -39,6 +39,8 @@ std::string_view name(TrainingPrecision precision) {
       return "pure";
     case TrainingPrecision::Autocast:
       return "autocast";
+    case TrainingPrecision::Fp8:
+      return "fp8";
     case TrainingPrecision::Master:
       return "master";
   }
@@ -170,6 +172,10 @@ OpGraph training_graph(const OpGraph& forward, const TrainingOptions& options) {
   const std::vector<Backward::ParameterGradient> made = backward.parameters();
   const std::vector<TensorIndex> gradients = keep_gradients(w, made, options);
   add_optimizer(w, made, gradients, options);
+  // What gradients went to; the products read it only in 8 bits.
+  for (Op& op : w.graph.ops)
+    if (op.kind->name == "scaled_mm")
+      for (std::size_t i = 5; i < op.inputs.size(); ++i) op.inputs[i] = graph_none;
   w.graph.outputs = {loss};
   return std::move(w.graph);
 }

@@ -34,7 +34,9 @@ enum class TrainingPrecision : std::uint8_t {
   Pure,      ///< Everything in the network's dtype.
   Autocast,  ///< Parameters in fp32; products, convolutions and attention run in the network's dtype
              ///< (torch.autocast), each weight being cast once in a forward pass.
-  Master,    ///< Parameters and gradients in the network's dtype; the optimizer keeps fp32 copies.
+  Fp8,     ///< As Autocast, and the products of linear layers and their gradients run in 8 bits: operands are
+           ///< scaled by their largest value, per tensor and anew each time (torchao's dynamic scaling).
+  Master,  ///< Parameters and gradients in the network's dtype; the optimizer keeps fp32 copies.
 };
 std::string_view name(TrainingPrecision precision);
 
@@ -57,7 +59,9 @@ struct TrainingOptions {
   TrainingPrecision precision = TrainingPrecision::Autocast;
   ElementType dtype = ElementType::Bf16;  ///< Of products under autocast.
   LossKind loss = LossKind::CrossEntropy;
-  std::int64_t loss_chunks = 1;  ///< Head and loss are worked out in so many parts of the rows.
+  /// Head (the linear layer that makes the logits) and loss are worked out in so many parts of the rows, each
+  /// of which is checkpointed: the logits of one part are there at a time.
+  std::int64_t loss_chunks = 1;
   /// Forward and backward passes (micro-batches) before the optimizer. The graph has one: whoever runs it
   /// runs its ops before Phase::Optimizer so often, those that accumulate from the second time on.
   std::int64_t accumulation = 1;

@@ -38,12 +38,13 @@ class ForwardWriter {
 
   TensorIndex write() {
     copy_given();
+    find_head();
     w_.graph.calls = forward_.calls;
     const std::size_t ops = forward_.ops.size();
     std::vector<OpIndex> begin(ops + 1);
     for (std::size_t i = 0; i < ops; ++i) {
       begin[i] = static_cast<OpIndex>(w_.graph.ops.size());
-      copy(forward_.ops[i]);
+      if (i != head_) copy(forward_.ops[i]);
     }
     begin[ops] = static_cast<OpIndex>(w_.graph.ops.size());
     for (BlockCall& call : w_.graph.calls) {
@@ -51,13 +52,15 @@ class ForwardWriter {
       call.last = begin[call.last];
     }
     for (std::size_t t = 0; t < forward_.tensors.size(); ++t)
-      if (forward_.tensors[t].named_until != graph_none && now_[t] != graph_none)
+      if (forward_.tensors[t].named_until != graph_none && now_[t] != graph_none &&
+          begin[forward_.tensors[t].named_until + 1] > 0)
         w_.graph.tensors[now_[t]].named_until = begin[forward_.tensors[t].named_until + 1] - 1;
     const TensorIndex loss = add_loss();
     // The frame of the step ends behind the loss: what it calls by name lives so long.
     const auto last = static_cast<OpIndex>(w_.graph.ops.size() - 1);
     for (const TensorIndex t : forward_.outputs)
-      if (w_.graph.tensors[now_[t]].producer != graph_none) w_.graph.tensors[now_[t]].named_until = last;
+      if (now_[t] != graph_none && w_.graph.tensors[now_[t]].producer != graph_none)
+        w_.graph.tensors[now_[t]].named_until = last;
     if (!w_.graph.calls.empty()) w_.graph.calls.front().last = last + 1;
     return loss;
   }
@@ -81,7 +84,26 @@ class ForwardWriter {
     }
   }
 
-  bool casts() const { return options_.precision == TrainingPrecision::Autocast; }
+  bool casts() const {
+    return options_.precision == TrainingPrecision::Autocast || options_.precision == TrainingPrecision::Fp8;
+  }
+
+  /// A linear layer whose operands are cast to 8 bits.
+  TensorIndex linear_of_8_bits(const std::string& base, TensorIndex x, TensorIndex weight, TensorIndex bias) {
+    const auto scaled = [&](TensorIndex t, const char* what) {
+      int made = 0;
+      return scale_to_8_bits(
+          [&](std::string_view kind, std::vector<TensorIndex> inputs,
+              std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes) {
+            return w_.add(kind, base + what + std::to_string(made++), std::move(inputs), attributes);
+          },
+          t);
+    };
+    const Scaled8 a = scaled(x, ".input8_");
+    const Scaled8 b = scaled(weight, ".weight8_");
+    return w_.add("scaled_mm", base, {a.values, b.values, a.scale, b.scale, bias, x, weight},
+                  {{"dtype", std::string(name(options_.dtype))}});
+  }
 
   TensorIndex cast(TensorIndex t, ElementType to) {
     const GraphTensor& tensor = w_.graph.tensors[t];
@@ -123,6 +145,14 @@ class ForwardWriter {
           if (inputs[i] != graph_none && !(i == 3 && op.kind->name == "scaled_dot_product_attention"))
             inputs[i] = cast(inputs[i], to);
     }
+    if (options_.precision == TrainingPrecision::Fp8 && op.kind->name == "linear" &&
+        fits_8_bits(w_.type(inputs[0]), w_.type(inputs[1]))) {
+      const TensorIndex made =
+          linear_of_8_bits(op.name, inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : graph_none);
+      now_[op.outputs[0]] = made;
+      w_.graph.tensors[made].name = forward_.tensors[op.outputs[0]].name;
+      return;
+    }
     Attributes attributes = op.attributes;
     for (const OpAttribute& attribute : op.kind->attributes) {
       if (attribute.name == "save") attributes = with_attribute(attributes, "save", true);
@@ -142,10 +172,86 @@ class ForwardWriter {
     return w_.add("nll_loss", base, {p, labels});
   }
 
+  /// The layer that is worked out in parts together with the loss.
+  void find_head() {
+    if (options_.loss_chunks <= 1 || options_.loss != LossKind::CrossEntropy || forward_.outputs.empty())
+      return;
+    const TensorIndex logits = forward_.outputs.front();
+    head_ = forward_.tensors[logits].producer;
+    std::int64_t readers = 0;
+    for (const Op& op : forward_.ops) readers += std::count(op.inputs.begin(), op.inputs.end(), logits);
+    if (head_ == graph_none || forward_.ops[head_].kind->name != "linear" || readers > 0)
+      throw GraphError({},
+                       "the loss cannot be worked out in parts: the network's first output is not what a "
+                       "linear layer makes for it alone",
+                       "write 'loss_chunks: 1', or make the head the last op");
+  }
+
+  /// Rows of the head's input, part by part: logits and loss, each in a call of its own that backward makes
+  /// again.
+  TensorIndex chunked_loss() {
+    const Op& head = forward_.ops[head_];
+    const auto now = [&](std::size_t i) {
+      return i < head.inputs.size() && head.inputs[i] != graph_none ? now_[head.inputs[i]] : graph_none;
+    };
+    TensorIndex x = now(0);
+    TensorIndex weight = now(1);
+    TensorIndex bias = now(2);
+    if (casts()) {
+      if (bias != graph_none) bias = cast(bias, options_.dtype);
+      weight = cast(weight, options_.dtype);
+      x = cast(x, options_.dtype);
+    }
+    const TensorType type = w_.type(x);
+    const std::int64_t width = type.shape.back();
+    const std::int64_t rows = elements(type) / width;
+    if (options_.loss_chunks > rows)
+      throw GraphError({},
+                       "the loss is to be worked out in " + std::to_string(options_.loss_chunks) +
+                           " parts of " + std::to_string(rows) + " rows",
+                       "write at most as many 'loss_chunks' as there are rows");
+    if (type.shape.rank() > 2)
+      x = w_.add(view_strides(type, Dims{rows, width}) ? "view" : "reshape", "loss.rows", {x},
+                 {{"shape", Dims{rows, width}}});
+    const TensorIndex labels =
+        w_.add_tensor("labels", contiguous_tensor(ElementType::Int64, Dims{rows}), Role::Input);
+    if (w_.graph.calls.empty()) w_.graph.calls.emplace_back();
+    TensorIndex sum = graph_none;
+    for (std::int64_t c = 0; c < options_.loss_chunks; ++c) {
+      const std::string base = "loss[" + std::to_string(c) + "]";
+      const std::int64_t start = rows * c / options_.loss_chunks;
+      const std::int64_t end = rows * (c + 1) / options_.loss_chunks;
+      const auto part = [&](const char* what, TensorIndex t) {
+        return w_.add("slice", base + what, {t}, {{"dim", std::int64_t{0}}, {"start", start}, {"end", end}});
+      };
+      const TensorIndex inputs = part(".rows", x);
+      const TensorIndex targets = part(".labels", labels);
+      const auto call = static_cast<CallIndex>(w_.graph.calls.size());
+      const auto first = static_cast<OpIndex>(w_.graph.ops.size());
+      w_.where.call = call;
+      w_.where.place = head.place;
+      const std::vector<TensorIndex> logits =
+          w_.add(*head.kind, base + ".logits", {inputs, weight, bias}, head.attributes);
+      const TensorIndex loss = cross_entropy(base, logits.front(), targets);
+      w_.graph.calls.push_back({.name = base,
+                                .parent = 0,
+                                .first = first,
+                                .last = static_cast<OpIndex>(w_.graph.ops.size()),
+                                .module = false,
+                                .in_repeat = true,
+                                .runs_again = true});
+      w_.where = {};
+      sum = c == 0 ? loss : w_.add("add", base + ".sum", {sum, loss});
+    }
+    return w_.add("mul", "loss", {sum, graph_none},
+                  {{"scalar", 1.0 / static_cast<double>(options_.loss_chunks)}});
+  }
+
   TensorIndex add_loss() {
     w_.where = {};
     if (forward_.outputs.empty())
       throw GraphError({}, "the network gives nothing that a loss could be worked out of");
+    if (head_ != graph_none) return chunked_loss();
     const TensorIndex given = now_[forward_.outputs.front()];
     const TensorType type = w_.type(given);
     switch (options_.loss) {
@@ -180,10 +286,18 @@ class ForwardWriter {
   const TrainingOptions& options_;
   std::vector<TensorIndex> now_;  ///< By tensor of `forward_`.
   std::vector<std::pair<TensorIndex, TensorIndex>> weights_;
+  OpIndex head_ = graph_none;         ///< The op of `forward_` that is worked out with the loss.
   std::map<std::string, int> casts_;  ///< By name.
 };
 
 }  // namespace
+
+bool fits_8_bits(const TensorType& x, const TensorType& weight) {
+  constexpr std::int64_t divisor = 16;
+  const std::int64_t rows = elements(x) / std::max<std::int64_t>(x.shape.back(), 1);
+  return weight.shape.rank() == 2 && weight.shape[0] % divisor == 0 && weight.shape[1] % divisor == 0 &&
+         rows % divisor == 0;
+}
 
 TensorIndex write_forward(GraphWriter& writer, const OpGraph& forward, const TrainingOptions& options) {
   return ForwardWriter(writer, forward, options).write();

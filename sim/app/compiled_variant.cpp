@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "models/compiler/attention_patterns.hpp"
 #include "models/compiler/buckets.hpp"
 #include "models/compiler/recompile.hpp"
 #include "models/compiler/step_memory.hpp"
@@ -58,7 +59,16 @@ CompileOptions bare(const CompileOptions& options) {
   none.buckets.reset();
   none.precision.reset();
   none.overrides.clear();
+  none.attention_patterns = false;
+  // Whatever eager autograd keeps.
+  none.recompute = RecomputeOptions{
+      .policy = RecomputePolicy::StoreAll, .save = {}, .recompute = {}, .rules = {}, .times = {}};
   return none;
+}
+
+bool finds_attention(const Variant& variant) {
+  return variant.compile && variant.compile->backend.capture != CaptureKind::None &&
+         variant.compile->backend.fused_attention && variant.compile->attention_patterns;
 }
 
 CompileOptions& of(Variant& variant) {
@@ -72,10 +82,33 @@ bool is_compiled(const Variant& variant) {
                              !variant.compile->breaks.empty() || !variant.compile->overrides.empty());
 }
 
+std::vector<std::string> attention_notes(const NetworkWorkload& workload, const Variant& variant) {
+  std::vector<std::string> notes;
+  if (!finds_attention(variant)) return notes;
+  std::map<std::string, std::int64_t> refusals;
+  std::int64_t found = 0;
+  for (const AttentionSite& site : attention_sites(*workload.forward))
+    if (site.refusal.empty())
+      ++found;
+    else
+      ++refusals[site.refusal];
+  if (found > 0)
+    notes.push_back(fmt::format("attention that is written out is found {} times: one kernel each", found));
+  for (const auto& [why, count] : refusals)
+    notes.push_back(
+        fmt::format("attention is written out {} times as no pattern of the compiler has it: {}; "
+                    "scaled_dot_product_attention is one kernel",
+                    count, why));
+  return notes;
+}
+
 void rebuild(NetworkWorkload& workload, const Variant& variant) {
   located(workload, variant, [&] {
     try {
-      workload.forward = std::make_shared<const OpGraph>(build_graph(*workload.network, workload.sizes));
+      OpGraph forward = build_graph(*workload.network, workload.sizes);
+      // The compiler's patterns are looked for before it takes anything else apart.
+      if (workload.sizes.compiled && finds_attention(variant)) forward = fuse_attention(forward);
+      workload.forward = std::make_shared<const OpGraph>(std::move(forward));
       workload.graph = step_graph(workload.forward, workload.training);
     } catch (const GraphError& error) {
       throw std::invalid_argument(error.what());
@@ -180,12 +213,19 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
     add(name, step_time(compiled_program(run.workload, partial, step).built, variant.steps));
   };
   measure(full.backend.python ? "calls without a dispatch each" : "calls without Python");
+  of(partial).attention_patterns = full.attention_patterns;
+  measure("attention patterns");
   of(partial).mode.simplify = full.mode.simplify;
   measure("graph passes");
   of(partial).mode.fusion = full.mode.fusion;
   of(partial).groups = full.groups;
   of(partial).mode.products = full.mode.products;
+  // What is fused is chosen together with what is kept, and is slower without.
+  of(partial).recompute.reset();
   measure("fusion");
+  of(partial).recompute = full.recompute;
+  of(partial).recompute_by_time = full.recompute_by_time;
+  measure("what backward keeps");
   of(partial).precision = full.precision;
   measure("precision");
   of(partial).overrides = full.overrides;

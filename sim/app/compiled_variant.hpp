@@ -17,6 +17,9 @@ namespace gpusim {
 /// Whether a compiler has a say in the step: it captures it, or the scenario marks breaks or better kernels.
 bool is_compiled(const Variant& variant);
 
+/// Whether the compiler finds the attention that the network writes out, and if not, why.
+std::vector<std::string> attention_notes(const NetworkWorkload& workload, const Variant& variant);
+
 /// Builds the workload's graphs anew, for sizes or training that have changed. Throws ConfigError at the
 /// network.
 void rebuild(NetworkWorkload& workload, const Variant& variant);

@@ -160,6 +160,7 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
     Variant run = variant;
     if (!fitted.recorded) run.compile->mode.cuda_graphs = CudaGraphPolicy::None;
     built = build_compiled_network(fitted.workload, run, options.timeline, result);
+    for (std::string& note : attention_notes(workload, variant)) result.notes.push_back(std::move(note));
     if (options.one_cuda_graph) result.gains = gain_parts(workload, variant);
   } else {
     if (variant.compile && !fitted.recorded) cuda_graph = CudaGraphMode::None;

@@ -86,7 +86,8 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
     });
   const ElementType dtype = source.sizes.dtype;
   source.training = read_training(fields, source.sizes.step, dtype);
-  if (source.training && source.training->precision == TrainingPrecision::Autocast)
+  if (source.training && (source.training->precision == TrainingPrecision::Autocast ||
+                          source.training->precision == TrainingPrecision::Fp8))
     source.sizes.dtype = ElementType::Fp32;
   fields.optional_with("attention_flops", [&](const Node& count) {
     if (count.is_null()) return;

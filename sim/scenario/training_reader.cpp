@@ -71,6 +71,7 @@ OptimizerOptions read_optimizer(const Node& node) {
 TrainingPrecision read_precision(const Node& node, ElementType dtype) {
   const auto precision = node.one_of<TrainingPrecision>({{"autocast", TrainingPrecision::Autocast},
                                                          {"pure", TrainingPrecision::Pure},
+                                                         {"fp8", TrainingPrecision::Fp8},
                                                          {"master", TrainingPrecision::Master}});
   if (precision != TrainingPrecision::Pure && dtype != ElementType::Bf16 && dtype != ElementType::Fp16)
     node.fail(fmt::format("'{}' is for products in bf16 or fp16, and dtype is {}", node.text(), name(dtype)),

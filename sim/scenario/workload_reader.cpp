@@ -53,9 +53,10 @@ class WorkloadReader {
       node.at("trace").fail("a workload is either a list of kernels or a trace",
                             "remove 'kernels' or 'trace'");
     } else if (!has_kernels && !has_trace && !misspelt(node)) {
-      errors_.add(node.diagnostic("says neither 'network' nor 'kernels' nor 'trace'",
-                                  "write 'network:' with a name, 'kernels:' with a list, or 'trace:' with the "
-                                  "path of a profiler trace"));
+      errors_.add(
+          node.diagnostic("says neither 'network' nor 'kernels' nor 'trace'",
+                          "write 'network:' with a name, 'kernels:' with a list, or 'trace:' with the "
+                          "path of a profiler trace"));
     }
     if (has_trace) {
       TraceWorkload& trace = workload.source.emplace<TraceWorkload>();

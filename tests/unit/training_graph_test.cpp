@@ -150,6 +150,60 @@ TEST_CASE("checkpointing runs a block again up to the last tensor that its backw
       }
 }
 
+TEST_CASE("a loss in parts has the logits of one part at a time, and makes them again in backward") {
+  TrainingOptions options = pure(LossKind::CrossEntropy);
+  options.loss_chunks = 3;
+  const OpGraph graph = step_of("  - z = linear(x, 10, bias=false)\n", options);
+  // x has 2 x 3 rows: two to a part. Nothing keeps a tensor as large as all logits.
+  for (const GraphTensor& tensor : graph.tensors)
+    if (tensor.producer != graph_none && tensor.type.shape.rank() == 2 && tensor.type.shape.back() == 10)
+      CHECK(elements(tensor.type) <= 4 * 10);
+  CHECK(count(graph, Phase::Forward, "linear") == 3);
+  std::int64_t again = 0;
+  for (const Op& op : graph.ops) again += op.recomputed && op.kind->name == "linear" ? 1 : 0;
+  CHECK(again == 3);
+  // Each part's two products back; the weight's three gradients are added up.
+  CHECK(count(graph, Phase::Backward, "add_") + count(graph, Phase::Backward, "add") >= 2);
+  CHECK(given(graph).shape.rank() == 0);
+}
+
+TEST_CASE("more parts of a loss than rows, and a head that is no linear layer, are refused") {
+  TrainingOptions options = pure(LossKind::CrossEntropy);
+  options.loss_chunks = 7;
+  CHECK_THROWS_AS(step_of("  - z = linear(x, 10)\n", options), GraphError);
+  options.loss_chunks = 2;
+  CHECK_THROWS_AS(step_of("  - z = gelu(linear(x, 10))\n", options), GraphError);
+}
+
+TEST_CASE("in fp8 a linear layer is three products of 8 bits, and keeps its input in 8 bits") {
+  TrainingOptions options = pure();
+  options.precision = TrainingPrecision::Fp8;
+  const OpGraph forward =
+      build_graph(network_of("name: n\ninputs:\n  x: {shape: [32, 64]}\nbody:\n  - h = linear(x, 64)\n  - z "
+                             "= linear(h, 16)\ngives: [z]\n"),
+                  sizes(1, 1, StepKind::Training, {}, ElementType::Fp32));
+  const OpGraph graph = training_graph(forward, options);
+  CHECK(count(graph, Phase::Forward, "scaled_mm") == 2);
+  // x itself is not trained: two products for the second layer, one for the first.
+  CHECK(count(graph, Phase::Backward, "scaled_mm") == 3);
+  CHECK(count(graph, Phase::Backward, "matmul") == 0);
+  for (const Op& op : graph.ops)
+    if (op.phase == Phase::Backward)
+      for (const TensorIndex t : op.inputs)
+        if (t != graph_none && graph.tensors[t].producer != graph_none &&
+            graph.ops[graph.tensors[t].producer].phase == Phase::Forward &&
+            graph.tensors[t].type.shape.rank() == 2)
+          CHECK(graph.tensors[t].type.element == ElementType::Fp8);
+}
+
+TEST_CASE("a layer whose sizes 16 does not divide stays in 16 bits") {
+  TrainingOptions options = pure();
+  options.precision = TrainingPrecision::Fp8;
+  const OpGraph graph = step_of("  - z = linear(x, 16)\n", options);
+  CHECK(count(graph, Phase::Forward, "scaled_mm") == 0);
+  CHECK(count(graph, Phase::Forward, "linear") == 1);
+}
+
 TEST_CASE("selective checkpointing keeps what products make") {
   const OpGraph forward =
       build_graph(network_of(checkpointed), sizes(4, 1, StepKind::Training, {}, ElementType::Fp32));
