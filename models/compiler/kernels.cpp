@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "models/compiler/split_reduction.hpp"
@@ -165,6 +166,44 @@ bool is_strided(const Touch& touch) {
   return touch.access.inner_stride() > 1 || touch.access.digit(touch.access.count() - 1).size < 512;
 }
 
+/// By loop of a group: how many loops over the row have to be over before it, one for each reduction that
+/// needs the result of another.
+std::vector<int> levels_of(const LoopGraph& graph, const FusionGroup& group) {
+  std::map<BufferIndex, int> behind;  // of what the group makes
+  std::vector<int> levels;
+  for (const LoopIndex l : group.loops) {
+    const Loop& loop = graph.loops[l];
+    int own = 0;
+    for (const Touch& touch : loop.reads)
+      if (const auto made = behind.find(touch.buffer); made != behind.end())
+        own = std::max(own, made->second);
+    levels.push_back(own);
+    const int after = own + (loop.kind == LoopKind::Reduction ? 1 : 0);
+    for (const Touch& touch : loop.writes) behind[touch.buffer] = std::max(behind[touch.buffer], after);
+  }
+  return levels;
+}
+
+/// Arithmetic per element of `elements`. A value is worked out once in a kernel, or, where rows do not stay
+/// in registers, once in each loop over them; that of a whole row once for the row of `columns`.
+double lane_cycles_of(const LoopGraph& graph, const FusionGroup& group, std::int64_t elements,
+                      std::int64_t columns, const std::vector<int>& levels) {
+  std::map<std::tuple<TensorIndex, std::uint64_t, int>, double> parts;
+  for (std::size_t i = 0; i < group.loops.size(); ++i) {
+    const Loop& loop = graph.loops[group.loops[i]];
+    const auto own = static_cast<double>(loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1));
+    for (const LoopPart& part : loop.parts) {
+      const bool of_row = columns > 1 && part.repeat >= columns;
+      const double cycles = part.lane_cycles * own / static_cast<double>(of_row ? columns : 1);
+      double& most = parts[{part.value, part.place, levels.empty() ? 0 : levels[i]}];
+      most = std::max(most, cycles);
+    }
+  }
+  double sum = 0;
+  for (const auto& [key, cycles] : parts) sum += cycles;
+  return sum / static_cast<double>(std::max<std::int64_t>(elements, 1));
+}
+
 /// Of a kernel of mixed orders: sums of columns stay with their blocks until another kernel adds them up.
 KernelWork mixed_work(const LoopGraph& graph, const FusionGroup& group, const std::vector<KernelTouch>& reads,
                       const std::vector<KernelTouch>& writes) {
@@ -181,12 +220,7 @@ KernelWork mixed_work(const LoopGraph& graph, const FusionGroup& group, const st
     ++work.sums;
     for (const Touch& touch : loop.writes) partial.insert(touch.buffer);
   }
-  const std::int64_t elements = work.rows * work.columns;
-  for (const LoopIndex l : group.loops) {
-    const Loop& loop = graph.loops[l];
-    work.lane_cycles += loop.lane_cycles * static_cast<double>(loop.numel * loop.rnumel) /
-                        static_cast<double>(std::max<std::int64_t>(elements, 1));
-  }
+  work.lane_cycles = lane_cycles_of(graph, group, work.rows * work.columns, work.columns, {});
   for (const KernelTouch& touch : reads)
     (touch.bytes.value() <= work.columns * 8 ? work.shared : work.read) += touch.bytes;
   for (const KernelTouch& touch : writes)
@@ -256,18 +290,10 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
   if (group.is_mixed()) return mixed_work(graph, group, reads, writes);
   const Loop* reduction = nullptr;
   std::int64_t numel = 0;
-  double cycles = 0;
   for (const LoopIndex l : group.loops) {
     const Loop& loop = graph.loops[l];
     if (loop.kind == LoopKind::Reduction && reduction == nullptr) reduction = &loop;
     numel = std::max(numel, loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1));
-  }
-  // Arithmetic per element of the longest loop.
-  for (const LoopIndex l : group.loops) {
-    const Loop& loop = graph.loops[l];
-    const std::int64_t own = loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1);
-    cycles +=
-        loop.lane_cycles * static_cast<double>(own) / static_cast<double>(std::max<std::int64_t>(numel, 1));
   }
   if (reduction == nullptr) {
     std::int32_t strided = 0;
@@ -276,20 +302,28 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
     return InductorPointwise{.elements = numel,
                              .read = sum(reads),
                              .written = sum(writes),
-                             .lane_cycles = cycles,
+                             .lane_cycles = lane_cycles_of(graph, group, numel, 1, {}),
                              .strided_reads = strided};
   }
 
   const std::int64_t rows = reduction->numel;
   const std::int64_t columns = reduction->rnumel;
+  const bool stays = is_persistent(columns, reduction->inner);
+  const std::vector<int> levels = levels_of(graph, group);
+  const double cycles = lane_cycles_of(graph, group, numel, columns, stays ? std::vector<int>{} : levels);
   if (reduction->part != SplitPart::Both && reduction->inner) {
     const std::int64_t elements =
         reduction->part == SplitPart::Second ? std::int64_t{1} << 20 : rows * columns;
     return InductorFullReduction{
         .elements = elements, .read = sum(reads), .lane_cycles = cycles, .part = reduction->part};
   }
-  if (!reduction->inner && !is_persistent(columns, false) && numel == rows * columns &&
-      (reduction->pass == RowPass::Plain || reduction->pass == RowPass::Sum) && group.loops.size() == 1) {
+  // Threads side by side take columns side by side: what stands behind the sum is over the columns too.
+  const bool only_columns = std::all_of(group.loops.begin(), group.loops.end(), [&](LoopIndex l) {
+    return &graph.loops[l] == reduction ||
+           (graph.loops[l].kind == LoopKind::Pointwise && graph.loops[l].numel == rows);
+  });
+  if (!reduction->inner && numel == rows * columns && only_columns &&
+      (reduction->pass == RowPass::Plain || reduction->pass == RowPass::Sum)) {
     return InductorColumnReduction{
         .rows = columns,
         .columns = rows,
@@ -309,11 +343,9 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
   int writing_level = 0;
   std::map<BufferIndex, int> first_read;
   Bytes again{0};
-  for (const LoopIndex l : group.loops) {
-    const Loop& loop = graph.loops[l];
-    int own = 0;
-    for (const Touch& touch : loop.reads)
-      if (const auto made = level.find(touch.buffer); made != level.end()) own = std::max(own, made->second);
+  for (std::size_t i = 0; i < group.loops.size(); ++i) {
+    const Loop& loop = graph.loops[group.loops[i]];
+    const int own = levels[i];
     const bool full = loop.kind == LoopKind::Reduction || loop.numel == rows * columns;
     if (full) writing_level = std::max(writing_level, loop.kind == LoopKind::Reduction ? 0 : own);
     for (const Touch& touch : loop.reads) {
@@ -345,8 +377,7 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
   }
   work.read_again = later > 0 ? Bytes(again.value() / later) : Bytes{0};
   work.written = sum(writes);
-  work.form = is_persistent(columns, reduction->inner) ? InductorRowReduction::Form::Persistent
-                                                       : InductorRowReduction::Form::Looped;
+  work.form = stays ? InductorRowReduction::Form::Persistent : InductorRowReduction::Form::Looped;
   return work;
 }
 

@@ -48,6 +48,17 @@ struct Touch {
   }
 };
 
+/// Arithmetic of one value that a loop works out: once, however often its expression reads it.
+struct LoopPart {
+  TensorIndex value = graph_none;
+  std::uint64_t place = 0;  ///< Stands for the map from the loop's places to the value's; 0: the same places.
+  /// How many places of the loop one after the other have the same of it: that of a row, as long as the row.
+  std::int64_t repeat = 1;
+  double lane_cycles = 0;      ///< Per element.
+  std::int32_t functions = 0;  ///< Operations, as Inductor counts them.
+  bool is_like(const LoopPart& other) const { return value == other.value && place == other.place; }
+};
+
 enum class LoopKind : std::uint8_t {
   Pointwise,
   Reduction,
@@ -71,7 +82,7 @@ struct Loop {
   std::int64_t whole_rnumel = 1;
   std::vector<Touch> reads;
   std::vector<Touch> writes;
-  double lane_cycles = 0;  ///< Of functions, per element.
+  std::vector<LoopPart> parts;  ///< What is worked out in it.
   RowPass pass = RowPass::Plain;
   bool inner = true;                 ///< The reduced values lie next to each other.
   SplitPart part = SplitPart::Both;  ///< Of a reduction that was cut in two loops.

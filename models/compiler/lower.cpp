@@ -57,6 +57,22 @@ void note_loops(Touch& touch, const Dims& sizes) {
   }
 }
 
+void add_part(std::vector<LoopPart>& into, const LoopPart& part) {
+  if (std::none_of(into.begin(), into.end(), [&](const LoopPart& known) { return known.is_like(part); }))
+    into.push_back(part);
+}
+
+/// The part where it is read at the places that `access` gives, of `elements`.
+LoopPart placed(LoopPart part, const Access& access, std::int64_t elements) {
+  if (access.is_straight() && access.offset() == 0 && access.size() == elements) return part;
+  part.place = mixed(part.place + 1, access.offset());
+  for (std::size_t d = 0; d < access.count(); ++d)
+    part.place = mixed(mixed(part.place, access.digit(d).size), access.digit(d).stride);
+  const std::int64_t turns = access.without_inner_broadcast().size();
+  if (turns > 0) part.repeat *= access.size() / turns;
+  return part;
+}
+
 bool is_view_of_first(const OpGraph& graph, const Op& op) {
   return op.kind->fusion == FusionClass::View && !op.outputs.empty() && !op.inputs.empty() &&
          graph.tensors[op.outputs.front()].storage == graph.tensors[op.inputs.front()].storage;
@@ -207,6 +223,9 @@ void Lowering::define(TensorIndex t, LoopValue value) {
   box.elements = std::max<std::int64_t>(
       graph_.storages[graph_.tensors[t].storage].bytes.value() / size_of(box.element), 1);
   add_sorted(value.origins, op_);
+  add_part(value.parts, {.value = t, .lane_cycles = value.lane_cycles, .functions = value.functions});
+  value.lane_cycles = 0;
+  value.functions = 0;
   box.value = std::move(value);
   box.sizes = loop_sizes(type(t));
   box.op = op_;
@@ -235,6 +254,7 @@ void Lowering::join(LoopValue& into, const LoopValue& other) {
   for (const Touch& touch : other.reads)
     if (std::find(into.reads.begin(), into.reads.end(), touch) == into.reads.end())
       into.reads.push_back(touch);
+  for (const LoopPart& part : other.parts) add_part(into.parts, part);
   into.lane_cycles += other.lane_cycles;
   into.functions += other.functions;
   into.random = into.random || other.random;
@@ -254,6 +274,7 @@ LoopValue Lowering::read(TensorIndex t, const Access& access) {
         {.buffer = box.buffer, .access = access, .bytes = Bytes(access.touched() * size_of(box.element))});
   } else {
     value = box.value;
+    for (LoopPart& part : value.parts) part = placed(part, access, box.elements);
     for (Touch& touch : value.reads) {
       const std::int64_t whole = std::max<std::int64_t>(touch.access.size(), 1);
       touch.access = access.then(touch.access);
@@ -296,7 +317,7 @@ void Lowering::reuse(TensorIndex t) {
   const std::uint32_t box = box_of(t);
   if (boxes_[box].buffer != loop_none) return;
   if (buffers_read(boxes_[box].value) > options_.realize.reads ||
-      boxes_[box].value.functions > options_.realize.functions)
+      boxes_[box].value.all_functions() > options_.realize.functions)
     realize_box(box);
 }
 
@@ -333,7 +354,10 @@ LoopIndex Lowering::add_loop(LoopKind kind, LoopValue value, std::int64_t numel,
     if (std::find(loop.reads.begin(), loop.reads.end(), touch) == loop.reads.end())
       loop.reads.push_back(touch);
   }
-  loop.lane_cycles = value.lane_cycles;
+  loop.parts = std::move(value.parts);
+  if (value.lane_cycles > 0)
+    loop.parts.push_back(
+        {.value = graph_none, .place = result_.loops.size(), .lane_cycles = value.lane_cycles});
   loop.random = value.random;
   const auto index = static_cast<LoopIndex>(result_.loops.size());
   for (const BufferIndex buffer : buffers) {
@@ -428,14 +452,15 @@ void Lowering::after(TensorIndex t) {
   const RealizeRules& rules = options_.realize;
   const std::int32_t users = users_[t];
   const std::int32_t reads = buffers_read(box.value);
+  const std::int32_t functions = box.value.all_functions();
   const bool several = reads_several(box.value);
   bool wanted = options_.realize_all;
   if (users > 1) {
     wanted = (memory_user_[t] != 0 && several) || outside_[t] != 0 || reads > rules.reads ||
-             box.value.functions > rules.functions;
+             functions > rules.functions;
   }
-  if ((reads > rules.accumulated_reads || box.value.functions > rules.functions) && several) wanted = true;
-  if (box.value.functions > rules.functions_max) wanted = true;
+  if ((reads > rules.accumulated_reads || functions > rules.functions) && several) wanted = true;
+  if (functions > rules.functions_max) wanted = true;
   if (wanted) realize_box(index);
 }
 

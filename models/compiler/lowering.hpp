@@ -15,12 +15,18 @@ namespace gpusim {
 
 /// A value that is computed where it is needed: an expression over buffers, for each place of a loop.
 struct LoopValue {
-  std::vector<Touch> reads;  ///< Each way of reading a buffer once.
-  double lane_cycles = 0;
-  std::int32_t functions = 0;
+  std::vector<Touch> reads;     ///< Each way of reading a buffer once.
+  std::vector<LoopPart> parts;  ///< Other values in it.
+  double lane_cycles = 0;       ///< Per element, besides those.
+  std::int32_t functions = 0;   ///< Operations, likewise.
   std::vector<OpIndex> origins;
   std::vector<std::string_view> aten;
   bool random = false;
+  std::int32_t all_functions() const {
+    std::int32_t sum = functions;
+    for (const LoopPart& part : parts) sum += part.functions;
+    return sum;
+  }
 };
 
 class Lowering {

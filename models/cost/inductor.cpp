@@ -172,12 +172,13 @@ GpuOps price(const Pricing& p, const InductorColumnReduction& work) {
   if (work.rows == 0 || work.columns == 0) return {};
   const InductorCalibration& c = p.calibration.inductor;
   const double read = static_cast<double>(work.read.value());
-  const double cold_bytes = read * p.cache.cold_reads;
+  const double written = static_cast<double>(work.written.value());
+  const double cold_bytes = read * p.cache.cold_reads + written * p.cache.cold_writes;
   const double elements = static_cast<double>(work.rows) * static_cast<double>(work.columns);
   KernelFigures figures;
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
-      {p.l2(read), KernelLimit::Cache},
+      {p.l2(read + written), KernelLimit::Cache},
       {p.lane_cycles(elements * (c.loop + work.lane_cycles)), KernelLimit::Compute}};
   const double fixed = c.column_start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);

@@ -12,6 +12,7 @@
 
 #include "models/compiler/decompose.hpp"
 #include "models/compiler/fuse.hpp"
+#include "models/compiler/kernels.hpp"
 #include "models/compiler/lower.hpp"
 #include "models/compiler/recompute.hpp"
 #include "models/compiler/simplify.hpp"
@@ -248,6 +249,46 @@ TEST_CASE("a training step's kernels are those that Inductor compiles, at most o
   std::printf("%d of %d kernels apart\n", apart, kernels);
   CHECK(kernels > 200);
   CHECK(apart * 20 <= kernels);
+}
+
+/// Of the generated kernels of a compiled graph, in one step.
+double measured_us(const json& row, const json& graph) {
+  double us = 0;
+  for (const json& function : graph["functions"])
+    for (const json& call : function["calls"])
+      if (call["kind"] == "triton") us += row["gpu"][call["gpu"].get<std::size_t>()][3].get<double>();
+  return us;
+}
+double planned_us(const OpGraph& graph, OpIndex first, OpIndex last) {
+  const GpuSpec gpu = test::h200();
+  const LoopGraph loops = lower(graph, gpu, first, last, view_offsets(graph));
+  FusionRules rules;
+  rules.mixed_orders = true;
+  double us = 0;
+  for (const CompiledKernel& kernel : kernels_of(graph, loops, plan_fusion(loops, rules), {}))
+    if (kernel.what == KernelClass::Generated)
+      for (const KernelWork& work : kernel.work)
+        us += static_cast<double>(estimate(work, gpu).duration.count()) / 1e6;
+  return us;
+}
+
+TEST_CASE("the generated kernels of a training step together take as long as they did, within a tenth") {
+  for (const json& row : test::measured_rows()) {
+    if (row["step"] != "training") continue;
+    const OpGraph graph = joint(row);
+    const auto backward =
+        static_cast<OpIndex>(std::find_if(graph.ops.begin(), graph.ops.end(),
+                                          [](const Op& op) { return op.phase == Phase::Backward; }) -
+                             graph.ops.begin());
+    const auto optimizer =
+        static_cast<OpIndex>(std::find_if(graph.ops.begin(), graph.ops.end(),
+                                          [](const Op& op) { return op.phase == Phase::Optimizer; }) -
+                             graph.ops.begin());
+    const double measured = measured_us(row, row["graphs"][0]) + measured_us(row, row["graphs"][1]);
+    const double planned = planned_us(graph, 0, backward) + planned_us(graph, backward, optimizer);
+    std::printf("%s: %.0f us, planned %.0f us\n", row["row"].get<std::string>().c_str(), measured, planned);
+    CHECK(planned == test::Approx(measured).epsilon(0.1));
+  }
 }
 
 }  // namespace
