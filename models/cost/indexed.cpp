@@ -23,6 +23,39 @@ KernelFigures fill(const Pricing& p, double bytes, double elements) {
   return figures;
 }
 
+/// Up to so many rows an embedding's gradient is added up without sorting them.
+constexpr std::int64_t embedding_rows_unsorted = 3072;
+/// Bytes of the keys (int64), of which a radix sort orders one a pass.
+constexpr int sort_digits = 8;
+
+/// The rows sorted by their place: numbers them, sorts the pairs, finds where a place begins, cuts its rows
+/// into parts of at most ten (NROWS_PER_THREAD), adds up each part, then the parts of a place.
+GpuOps sorted_embedding_backward(const Pricing& p, const EmbeddingBackward& work, const GpuOpEstimate& zeros,
+                                 KernelFigures add) {
+  const IndexedCalibration& c = p.calibration.indexed;
+  const double rows = static_cast<double>(work.rows);
+  const GpuOpEstimate tiny = price(p, TinyKernel{}).front();
+  const GpuOpEstimate clear = memset_op(p, 4);
+  KernelFigures digit;
+  digit.seconds = p.calibration.layer.sort_digit;
+  digit.blocks = std::ceil(rows / 4096);
+  digit.threads = 384;
+  GpuOps ops = {tiny, clear, clear, tiny, tiny};  // Places, counters, histogram of all digits and its sums.
+  for (int i = 0; i < sort_digits; ++i) {
+    ops.push_back(clear);
+    ops.push_back(kernel("sort_digit", digit));
+  }
+  ops.push_back(zeros);
+  // Unique places, parts per place, their sums, the number of parts, where each begins.
+  for (int i = 0; i < 7; ++i) ops.push_back(tiny);
+  add.seconds = p.calibration.pointwise.start +
+                p.sm_cycles(rows * static_cast<double>(work.columns) * c.segment_element);
+  add.blocks = rows;
+  ops.push_back(kernel("embedding_segments", add));
+  ops.push_back(kernel("embedding_backward", add));
+  return ops;
+}
+
 }  // namespace
 
 GpuOps price(const Pricing& p, const Gather& work) {
@@ -72,27 +105,40 @@ GpuOps price(const Pricing& p, const EmbeddingBackward& work) {
   const IndexedCalibration& c = p.calibration.indexed;
   const double table = static_cast<double>(work.table_rows) * static_cast<double>(work.columns);
   const double added = static_cast<double>(work.rows) * static_cast<double>(work.columns);
+  const double table_bytes = table * bytes_of(work.dtype);
   KernelFigures add;
-  add.seconds = c.gather_start + p.sm_cycles(added * c.scatter_element);
-  add.limit = KernelLimit::Compute;
+  add.limit = KernelLimit::Overhead;
   add.flops = added;
   add.hbm_bytes = added * bytes_of(work.dtype) * 3;
-  add.blocks = static_cast<double>(work.rows);
-  return {kernel("fill", fill(p, table * bytes_of(work.dtype), table)), kernel("embedding_backward", add)};
+  const GpuOpEstimate zeros = kernel("fill", fill(p, table_bytes, table));
+  if (work.rows > embedding_rows_unsorted) return sorted_embedding_backward(p, work, zeros, add);
+  // A block of 1024 threads for 32 columns goes over all rows; each waits for what the table held at its
+  // place, from the memory twice as long as from the L2.
+  add.blocks = std::ceil(static_cast<double>(work.columns) / 32);
+  add.threads = 1024;
+  const double waves = std::ceil(add.blocks / (2 * p.sms()));
+  add.seconds =
+      c.gather_start + waves * static_cast<double>(work.rows) * c.scatter_row * (1 + p.miss(table_bytes));
+  return {zeros, kernel("embedding_backward", add)};
 }
 
 GpuOps price(const Pricing& p, const LossGather& work) {
   if (work.rows == 0) return {};
   const IndexedCalibration& c = p.calibration.indexed;
   KernelFigures pick;
-  // One block goes over all rows.
-  pick.seconds = c.loss;
+  // One block of 32 threads goes over all rows.
+  pick.blocks = 1;
+  pick.threads = 32;
+  pick.seconds = p.calibration.pointwise.start + static_cast<double>(work.rows) * c.loss;
   pick.flops = static_cast<double>(work.rows);
   pick.hbm_bytes = static_cast<double>(work.rows) * 32;
   if (!work.backward) return {kernel("loss", pick)};
   const double elements = static_cast<double>(work.rows) * static_cast<double>(work.classes);
-  pick.seconds = c.loss / 2;
-  return {kernel("fill", fill(p, elements * bytes_of(work.dtype), elements)), kernel("loss_backward", pick)};
+  const double bytes = elements * bytes_of(work.dtype);
+  const std::int32_t parts = pointwise_parts(Bytes(std::llround(bytes)));
+  GpuOps ops(static_cast<std::size_t>(parts), kernel("fill", fill(p, bytes / parts, elements / parts)));
+  ops.push_back(kernel("loss_backward", pick));
+  return ops;
 }
 
 }  // namespace gpusim::cost

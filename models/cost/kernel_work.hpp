@@ -69,7 +69,12 @@ struct Pointwise {
   double lane_cycles = 0;  ///< Per element; sum of lane_cycles(AluFunction) of the functions in it.
   Access access = Access::Vectorized;
   std::int32_t divisions = 0;  ///< Exact divisions per element, as in eager div, sigmoid and silu.
+  std::int32_t parts = 1;      ///< Kernels that it is cut into, see pointwise_parts().
 };
+
+/// Into how many kernels PyTorch cuts an elementwise op whose largest tensor has so many bytes: it halves the
+/// op until offsets of bytes fit 32 bits (ATen/TensorIterator, with_32bit_indexing).
+std::int32_t pointwise_parts(Bytes largest);
 
 /// A copy that transposes: read along one axis, written along another, as `x.t().contiguous()`.
 struct TransposedCopy {
@@ -102,9 +107,10 @@ struct RandomFill {
 /// An eager op along the last axis of a [rows, columns] tensor.
 struct RowReduction {
   enum class Kind : std::uint8_t {
-    LayerNorm,          ///< With weight and bias; mean and rstd of each row written too.
-    RmsNorm,            ///< The library op (F.rms_norm).
-    Softmax,            ///< Or log_softmax.
+    LayerNorm,  ///< With weight and bias; mean and rstd of each row written too.
+    RmsNorm,    ///< The library op (F.rms_norm).
+    Softmax,
+    LogSoftmax,
     Sum,                ///< Or mean, max, any other that keeps one number per row.
     ArgMax,             ///< Or argmin: numbers with their places.
     LayerNormBackward,  ///< Gradients of input, weight and bias: several kernels.
@@ -194,6 +200,8 @@ struct MatrixProduct {
   Dtype dtype = Dtype::Bf16;
   Dtype output = Dtype::Bf16;
   Epilogue epilogue = Epilogue::None;
+  bool left_transposed = false;  ///< The left operand lies as [k, m], as in the gradient of a weight.
+  bool right_transposed = true;  ///< The right one lies as [n, k], as the weight of a linear layer.
 };
 
 /// One product per expert in a single kernel: `rows` activations spread over `groups` weights [n, k].
@@ -270,7 +278,9 @@ struct Gather {
   Bytes table_bytes{0};
 };
 
-/// Gradient of an embedding: a zero fill of the whole table, then the rows added at their places.
+/// Gradient of an embedding: a zero fill of the whole table, then the rows added at their places. Up to 3072
+/// rows one kernel goes over all of them; more are sorted by their place first, and what falls on one place
+/// is added up in parts (ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu).
 struct EmbeddingBackward {
   std::int64_t rows = 0;
   std::int64_t columns = 0;

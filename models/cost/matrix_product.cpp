@@ -28,6 +28,21 @@ bool splits_k(double m, double n, double k, bool bias) {
   return k >= 3072 && n <= 4096 && m <= 192 && 64 * k > n * m && (!bias || n * m <= 131072);
 }
 
+/// The same where the right operand lies as [k, n], as in gradients: deep products whose tiles leave many SMs
+/// idle in their last wave, whichever of three sizes they take; the smallest reads its operands most often.
+/// So for k = 16384 768 x 768 and 3072 x 768 are split and 2304 x 768 is not (traces/gpt2_train_B16_T1024),
+/// for k = 8192 1024 x 1024 is not and for k = 50304 512 x 768 is (GPU ops of gpt2m_train and gpt2_train_B2
+/// in steps.csv).
+bool splits_k_of_gradient(const Pricing& p, double m, double n, double k) {
+  const auto filled = [&](double tm, double tn) {
+    const double tiles = std::ceil(m / tm) * std::ceil(n / tn);
+    return tiles / (std::ceil(tiles / p.sms()) * p.sms());
+  };
+  constexpr double deep = 8192;
+  constexpr double small_tile = 0.85;
+  return k >= deep && std::max({filled(256, 128), filled(128, 128), small_tile * filled(128, 64)}) < 0.7;
+}
+
 /// The part of the peak that products of `dtype` reach, relative to 16-bit ones in bf16.
 double dtype_share(const ProductCalibration& c, Dtype dtype) {
   switch (dtype) {
@@ -122,6 +137,7 @@ struct Product {
   double speed = 1;  ///< Relative to a plain product.
   bool may_split = true;
   bool bias = false;
+  bool gradient = false;    ///< The right operand lies as [k, n].
   double memory_share = 0;  ///< Of the memory's bandwidth.
 };
 
@@ -146,7 +162,8 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   q.cold_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
   q.memory_share = w.memory_share > 0 ? w.memory_share : c.memory_share;
   q.written = w.written;
-  q.splits = w.may_split && w.batch == 1 && splits_k(w.m, w.n, w.k, w.bias);
+  q.splits = w.may_split && w.batch == 1 &&
+             (w.gradient ? splits_k_of_gradient(p, w.m, w.n, w.k) : splits_k(w.m, w.n, w.k, w.bias));
   const Choice choice = best_tile(p, q);
 
   const double reduce =
@@ -220,7 +237,8 @@ GpuOps price(const Pricing& p, const MatrixProduct& work) {
   w.read = w.batch * (w.m + w.n) * w.k * bytes_of(work.dtype);
   w.written = w.batch * w.m * w.n * bytes_of(work.output);
   w.dtype = work.dtype;
-  w.aligned = aligned(work.dtype, work.n, work.k);
+  w.aligned = aligned(work.dtype, work.n, work.left_transposed ? work.m : work.k);
+  w.gradient = !work.right_transposed;
   w.bias = work.epilogue != Epilogue::None;
   ProductOps result = product(p, w, work.batch > 1 ? "batched_product" : "product");
   if (w.aligned && !on_vector_units(work.dtype) && hands_out_tiles(p, w))

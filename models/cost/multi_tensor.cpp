@@ -17,6 +17,7 @@ constexpr std::array<std::int64_t, 5> tensors_most_scalars = {96, 64, 48, 36, 30
 struct Launch {
   std::int64_t blocks = 0;
   std::int64_t elements = 0;
+  std::int64_t vectors = 0;  ///< Elements of tensors that are read four at a time.
   std::int64_t longest = 0;  ///< Elements of its largest chunk.
 };
 
@@ -32,6 +33,7 @@ std::vector<Launch> launches_of(const MultiTensor& work) {
     for (std::int64_t begin = 0; begin < size; begin += chunk) {
       const std::int64_t part = std::min(chunk, size - begin);
       open.elements += part;
+      if (size % 4 == 0) open.vectors += part;
       open.longest = std::max(open.longest, part);
       const bool last = begin + chunk >= size;
       if (++open.blocks < blocks_most && !(last && tensors == most)) continue;
@@ -52,8 +54,12 @@ GpuOps price(const Pricing& p, const MultiTensor& work) {
   for (const Launch& launch : launches_of(work)) {
     const double bytes = static_cast<double>(launch.elements * work.moves) * bytes_of(work.dtype);
     const double steps = std::ceil(static_cast<double>(launch.longest) / static_cast<double>(block_step));
+    const double vectors = bytes * static_cast<double>(launch.vectors) / static_cast<double>(launch.elements);
+    const double transfer =
+        work.fused ? p.memory(vectors, c.fused_vector_share) + p.memory(bytes - vectors, c.fused_share)
+                   : p.memory(bytes, c.foreach_share);
     const std::initializer_list<Term> terms = {
-        {p.memory(bytes, work.fused ? c.fused_share : c.foreach_share), KernelLimit::Memory},
+        {transfer, KernelLimit::Memory},
         {steps * (work.fused ? c.fused_step : c.foreach_step), KernelLimit::Overhead}};
     KernelFigures figures;
     figures.seconds = c.start + soft_maximum(p.calibration.pointwise.sharpness, terms);

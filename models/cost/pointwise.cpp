@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise kernels and copies: a start, then whatever is slowest of memory, L2, starting blocks and
 // arithmetic.
+#include <limits>
+
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
@@ -48,6 +50,14 @@ KernelFigures stream(const Pricing& p, const Stream& s) {
 
 GpuOps price(const Pricing& p, const Pointwise& work) {
   if (work.elements == 0) return {};
+  if (work.parts > 1) {
+    Pointwise part = work;
+    part.parts = 1;
+    part.elements = ceil_divide(work.elements, work.parts);
+    part.read = Bytes(ceil_divide(work.read.value(), work.parts));
+    part.written = Bytes(ceil_divide(work.written.value(), work.parts));
+    return GpuOps(static_cast<std::size_t>(work.parts), price(p, part).front());
+  }
   const PointwiseCalibration& c = p.calibration.pointwise;
   Stream s;
   s.elements = static_cast<double>(work.elements);
@@ -180,3 +190,15 @@ GpuOps price(const Pricing& p, const TinyKernel&) {
 }
 
 }  // namespace gpusim::cost
+
+namespace gpusim {
+
+std::int32_t pointwise_parts(Bytes largest) {
+  std::int32_t parts = 1;
+  for (std::int64_t bytes = largest.value(); bytes > std::numeric_limits<std::int32_t>::max();
+       bytes = (bytes + 1) / 2)
+    parts *= 2;
+  return parts;
+}
+
+}  // namespace gpusim

@@ -5,8 +5,8 @@
 namespace gpusim::cost {
 namespace {
 
-/// Shared memory that a block of PyTorch's softmax can keep a row in.
-constexpr double softmax_row_bytes_max = 224 * 1024;
+/// Shared memory that a block of PyTorch's softmax can keep a row in: 48 KiB, less what its warps exchange.
+constexpr double softmax_row_bytes_max = 48 * 1024 - 128;
 
 struct Shape {
   double rows, columns, elements, read, written;
@@ -59,7 +59,7 @@ GpuOps norm(const Pricing& p, const RowReduction& work, bool rms) {
   return {kernel(rms ? "rms_norm" : "layer_norm", figures)};
 }
 
-GpuOps softmax(const Pricing& p, const RowReduction& work) {
+GpuOps softmax(const Pricing& p, const RowReduction& work, bool log) {
   const SoftmaxCalibration& c = p.calibration.softmax;
   const Shape s = shape_of(work);
   const double row_bytes = s.read / s.rows;
@@ -79,6 +79,8 @@ GpuOps softmax(const Pricing& p, const RowReduction& work) {
   } else if (row_bytes > softmax_row_bytes_max) {
     passes = 3;  // Maximum, sum, result: each reads the row.
   }
+  // One exponential less: the result is a difference.
+  if (log && work.columns > 1024) element *= c.log;
   const double again = (passes - 1) * read_again(p, s.read, row_bytes, std::min(s.rows, 2 * p.sms()));
   const double cold_bytes = s.read * p.cache.cold_reads + s.written * p.cache.cold_writes + again;
   const double fixed = start + p.latency(c.latency, p.cache.cold_reads, s.read + s.written);
@@ -106,7 +108,7 @@ GpuOps softmax_backward(const Pricing& p, const RowReduction& work) {
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2((keeps_row ? 2 : 4) * s.read + s.written), KernelLimit::Cache},
-      {p.lane_cycles(s.elements * (keeps_row ? c.warp : c.registers) / 2), KernelLimit::Compute},
+      {p.lane_cycles(s.elements * c.warp / 2), KernelLimit::Compute},
       {p.cycles(2 * c.block_element * s.columns), KernelLimit::Overhead}};
   KernelFigures figures;
   figures.seconds = fixed + soft_maximum(3, terms);
@@ -232,7 +234,9 @@ GpuOps price(const Pricing& p, const RowReduction& work) {
     case RowReduction::Kind::RmsNorm:
       return norm(p, work, true);
     case RowReduction::Kind::Softmax:
-      return softmax(p, work);
+      return softmax(p, work, false);
+    case RowReduction::Kind::LogSoftmax:
+      return softmax(p, work, true);
     case RowReduction::Kind::Sum:
       return row_sum(p, work, false);
     case RowReduction::Kind::ArgMax:

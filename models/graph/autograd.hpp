@@ -54,6 +54,7 @@ class Backward {
   TensorIndex out(std::size_t output = 0) const;
   const TensorType& type(TensorIndex t) const { return writer_.type(t); }
   bool has(std::size_t input) const;
+  bool functional() const { return functional_; }
 
   TensorIndex add(std::string_view kind, std::vector<TensorIndex> inputs,
                   std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes = {});

@@ -58,8 +58,13 @@ void matmul(Backward& b, const Op&) {
     if (b.needs(1)) b.give(1, b.add("matmul", {b.transposed(as_rows(b, b.in(0))), g}));
     return;
   }
-  if (b.needs(0)) b.give(0, b.add("matmul", {b.grad(), b.transposed(b.in(1))}));
-  if (b.needs(1)) b.give(1, b.add("matmul", {b.transposed(b.in(0)), b.grad()}));
+  TensorIndex g = b.grad();
+  Dims batch;
+  for (int i = 0; i + 2 < b.type(g).shape.rank(); ++i) batch.push_back(b.type(g).shape[i]);
+  // The batches are folded once for both products.
+  if (!b.functional() && copied_for_product(b.type(g), batch)) g = b.add("contiguous", {g});
+  if (b.needs(0)) b.give(0, b.add("matmul", {g, b.transposed(b.in(1))}));
+  if (b.needs(1)) b.give(1, b.add("matmul", {b.transposed(b.in(0)), g}));
 }
 void grouped_mm(Backward& b, const Op&) {
   const std::vector<TensorIndex> made =

@@ -39,6 +39,9 @@ Dims pointwise_strides(std::span<const TensorType* const> operands, const Dims& 
 Pointwise pointwise_work(const OpView& op, double lane_cycles);
 /// A kernel that writes `to` from `from` element by element: casts, and copies into another layout.
 KernelWork copy_work(const TensorType& from, const TensorType& to);
+/// Whether the framework copies an operand of a batched product whose result has the batch dimensions
+/// `batch`: they do not fold into one, or the library cannot read the matrices.
+bool copied_for_product(const TensorType& operand, const Dims& batch);
 /// The convolution of `x` with `weight` that the attributes of conv2d describe.
 Convolution convolution_of(const TensorType& x, const TensorType& weight, const Attributes& attributes);
 /// Writing `type` without reading.

@@ -145,13 +145,18 @@ Pointwise pointwise_work(const OpView& op, double lane_cycles) {
   Pointwise work;
   work.elements = elements(out);
   work.lane_cycles = lane_cycles;
-  for (const TensorType* made : op.outputs) work.written += dense_bytes(*made);
+  Bytes largest{0};
+  for (const TensorType* made : op.outputs) {
+    work.written += dense_bytes(*made);
+    largest = std::max(largest, dense_bytes(*made));
+  }
   bool strided = !is_dense(out);
   bool cast = false;
   bool widened = false;
   for (const TensorType* input : op.inputs) {
     if (input == nullptr) continue;
     work.read += stored_bytes(*input);
+    largest = std::max(largest, stored_bytes(*input));
     if (elements(*input) == 1) continue;
     strided = strided || !along(*input, out);
     // Truth values are read and written by the functions themselves; other formats are converted on the way.
@@ -165,6 +170,7 @@ Pointwise pointwise_work(const OpView& op, double lane_cycles) {
     work.access = cast ? Pointwise::Access::StridedCast : Pointwise::Access::Strided;
   else if (widened)
     work.access = Pointwise::Access::Unrolled;
+  work.parts = pointwise_parts(largest);
   return work;
 }
 
@@ -186,11 +192,15 @@ KernelWork copy_work(const TensorType& from, const TensorType& to) {
     work.access = from.element != to.element ? Pointwise::Access::StridedCast : Pointwise::Access::Strided;
   else if (size_of(from.element) < size_of(to.element))
     work.access = Pointwise::Access::Unrolled;
+  work.parts = pointwise_parts(std::max(work.read, work.written));
   return work;
 }
 
 Pointwise fill_work(const TensorType& type) {
-  return {.elements = elements(type), .read = Bytes(0), .written = dense_bytes(type)};
+  return {.elements = elements(type),
+          .read = Bytes(0),
+          .written = dense_bytes(type),
+          .parts = pointwise_parts(dense_bytes(type))};
 }
 
 }  // namespace gpusim

@@ -30,6 +30,12 @@ double doubled(std::initializer_list<std::int64_t> factors) {
   return product;
 }
 
+/// A matrix whose columns are contiguous: the transposed look at one of rows.
+bool is_matrix_of_columns(const TensorType& type) {
+  return type.shape.rank() == 2 && type.strides[0] == 1 && type.strides[1] >= type.shape[0] &&
+         type.shape[1] > 1;
+}
+
 // --- linear.
 
 std::vector<OwnTensor> own_linear(const OpView& op) {
@@ -127,9 +133,8 @@ Flops flops_matmul(const OpView& op) {
   return Flops(doubled({element_count(p.batch), p.m, p.n, p.k}));
 }
 
-/// The copy that the framework makes of an operand whose batch dimensions do not fold into one, or whose
-/// matrices the library cannot read; nothing if it needs none.
-void add_operand_copy(const TensorType& operand, const Dims& batch, std::vector<KernelWork>& work) {
+/// An operand with the batch dimensions of the product, broadcast ones with a stride of 0.
+TensorType operand_of_batch(const TensorType& operand, const Dims& batch) {
   TensorType full = operand;
   full.shape = batch;
   full.strides = batch;
@@ -142,11 +147,11 @@ void add_operand_copy(const TensorType& operand, const Dims& batch, std::vector<
     full.shape.push_back(operand.shape.back(i - 1));
     full.strides.push_back(operand.strides.back(i - 1));
   }
-  const auto folded =
-      view_strides(full, Dims{element_count(batch), operand.shape.back(1), operand.shape.back()});
-  const bool readable = operand.strides.back() == 1 || operand.strides.back(1) == 1 ||
-                        operand.shape.back() == 1 || operand.shape.back(1) == 1;
-  if (folded && readable) return;
+  return full;
+}
+void add_operand_copy(const TensorType& operand, const Dims& batch, std::vector<KernelWork>& work) {
+  if (!copied_for_product(operand, batch)) return;
+  const TensorType full = operand_of_batch(operand, batch);
   work.push_back(copy_work(full, contiguous_tensor(full.element, full.shape)));
 }
 
@@ -164,7 +169,10 @@ std::vector<EagerCall> eager_matmul(const OpView& op, const GpuSpec&) {
     product.m *= product.batch;
     product.batch = 1;
     call.host_op = "mm";
-    if (!is_matrix_of_rows(op.in()))
+    // The library reads a matrix by rows or by columns.
+    product.left_transposed = is_matrix_of_columns(op.in());
+    product.right_transposed = is_matrix_of_columns(op.in(1));
+    if (!product.left_transposed && !is_matrix_of_rows(op.in()))
       call.work.push_back(copy_work(op.in(), contiguous_tensor(op.in().element, op.in().shape)));
   } else {
     add_operand_copy(op.in(), p.batch, call.work);
@@ -389,6 +397,15 @@ std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec&) {
 }
 
 }  // namespace
+
+bool copied_for_product(const TensorType& operand, const Dims& batch) {
+  const TensorType full = operand_of_batch(operand, batch);
+  const auto folded =
+      view_strides(full, Dims{element_count(batch), operand.shape.back(1), operand.shape.back()});
+  const bool readable = operand.strides.back() == 1 || operand.strides.back(1) == 1 ||
+                        operand.shape.back() == 1 || operand.shape.back(1) == 1;
+  return !(folded && readable);
+}
 
 Convolution convolution_of(const TensorType& x, const TensorType& weight, const Attributes& attributes) {
   return {.batch = x.shape[0],

@@ -110,12 +110,13 @@ std::vector<MadeTensor> infer_softmax(const OpView& op) {
   if (op.attributes.has("dtype")) out = *find_element_type(op.attributes.word("dtype"));
   return {{.type = contiguous_tensor(out, op.in().shape)}};
 }
+template <RowReduction::Kind Kind>
 std::vector<EagerCall> eager_softmax(const OpView& op, const GpuSpec&) {
   const int at = dimension(op.attributes.integer("dim"), op.in().shape.rank());
   EagerCall call{.host_op = "softmax", .work = {}};
   if (!is_contiguous(op.in()))
     call.work.push_back(copy_work(op.in(), contiguous_tensor(op.in().element, op.in().shape)));
-  call.work.push_back(rows_of(op, RowReduction::Kind::Softmax, op.in().shape[at]));
+  call.work.push_back(rows_of(op, Kind, op.in().shape[at]));
   return {call};
 }
 
@@ -333,7 +334,7 @@ std::vector<EagerCall> eager_nll(const OpView& op, const GpuSpec&) {
   return {nll(op)};
 }
 std::vector<EagerCall> eager_cross_entropy(const OpView& op, const GpuSpec&) {
-  RowReduction softmax = rows_of(op, RowReduction::Kind::Softmax, op.in().shape[1]);
+  RowReduction softmax = rows_of(op, RowReduction::Kind::LogSoftmax, op.in().shape[1]);
   return {{.host_op = "cross_entropy",
            .work = {softmax, nll(op).work.front()},
            .workspace = dense_bytes(op.in())}};
@@ -397,13 +398,13 @@ std::vector<OpKind> reduction_ops() {
        .inputs = {{"x"}},
        .attributes = along,
        .infer = infer_softmax,
-       .eager = eager_softmax});
+       .eager = eager_softmax<RowReduction::Kind::Softmax>});
   add({.name = "log_softmax",
        .help = "Logarithm of the softmax",
        .inputs = {{"x"}},
        .attributes = along,
        .infer = infer_softmax,
-       .eager = eager_softmax});
+       .eager = eager_softmax<RowReduction::Kind::LogSoftmax>});
   add({.name = "layer_norm",
        .help = "LayerNorm over the last dimension, built in",
        .inputs = {{"x"}, {"weight", InputNeed::Own}, {"bias", InputNeed::Own}},

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "models/graph/ops.hpp"
+
 namespace gpusim {
 namespace {
 
@@ -153,6 +155,7 @@ class ForwardWriter {
       w_.graph.tensors[made].name = forward_.tensors[op.outputs[0]].name;
       return;
     }
+    if (op.kind->name == "matmul" && !options_.functional) lay_out_operands(op, inputs);
     Attributes attributes = op.attributes;
     for (const OpAttribute& attribute : op.kind->attributes) {
       if (attribute.name == "save") attributes = with_attribute(attributes, "save", true);
@@ -163,6 +166,21 @@ class ForwardWriter {
       now_[op.outputs[k]] = made[k];
       w_.graph.tensors[made[k]].name = forward_.tensors[op.outputs[k]].name;
     }
+  }
+
+  /// A batched product runs on copies of operands that it cannot read as they lie, and saves these, so that
+  /// backward need not copy again.
+  void lay_out_operands(const Op& op, std::vector<TensorIndex>& inputs) {
+    const Dims batch = leading(w_.type(inputs[0]).shape);
+    if (batch.empty() || !(batch == leading(w_.type(inputs[1]).shape))) return;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+      if (copied_for_product(w_.type(inputs[i]), batch))
+        inputs[i] = w_.add("contiguous", op.name + (i == 0 ? ".left" : ".right"), {inputs[i]});
+  }
+  static Dims leading(const Dims& shape) {
+    Dims batch;
+    for (int i = 0; i + 2 < shape.rank(); ++i) batch.push_back(shape[i]);
+    return batch;
   }
 
   /// log_softmax and nll_loss: under autocast the first runs in the format of the logits, the second in fp32.

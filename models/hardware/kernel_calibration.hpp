@@ -95,6 +95,7 @@ struct SoftmaxCalibration {
   double warp = 0;           ///< Lane-cycles per element, up to 1024 columns (a warp per row).
   double registers = 0;      ///< The same up to 8192 columns (a block per row).
   double shared_memory = 0;  ///< The same beyond.
+  double log = 0;            ///< Of log_softmax relative to them, beyond 1024 columns.
   double block_element = 0;  ///< Cycles that a single block needs per element.
   double backward = 0;       ///< Passes over the row that the backward makes.
 };
@@ -209,20 +210,22 @@ struct IndexedCalibration {
   double gather_start = 0;     ///< s
   double gather_share = 0;     ///< Of the memory's bandwidth.
   double gather_few_row = 0;   ///< s per row where there are 2 to 16: one after the other.
-  double scatter_element = 0;  ///< SM-cycles per element of an embedding's gradient.
+  double scatter_row = 0;      ///< s per row of an embedding's gradient, with the table in the L2.
+  double segment_element = 0;  ///< SM-cycles per element of each of two kernels where rows were sorted.
   double index_add = 0;        ///< SM-cycles per element added at an index.
   double index_start = 0;      ///< s, writing at indices.
   double fill_share = 0;       ///< Of the memory's bandwidth, filling a table with zeros.
-  double loss = 0;             ///< s, picking the labels' numbers and their mean.
+  double loss = 0;             ///< s per row, picking the labels' numbers.
 };
 
 /// Lists of tensors.
 struct OptimizerCalibration {
-  double fused_share = 0;    ///< Of the memory's bandwidth.
-  double foreach_share = 0;  ///< The same for one pass of many.
-  double fused_step = 0;     ///< s per 2048 elements that a block takes, where few blocks run,
-  double foreach_step = 0;   ///< and the same for one pass of many.
-  double start = 0;          ///< s per kernel.
+  double fused_share = 0;         ///< Of the memory's bandwidth, tensors whose size is no multiple of four,
+  double fused_vector_share = 0;  ///< and those that are read four elements at a time.
+  double foreach_share = 0;       ///< The same for one pass of many.
+  double fused_step = 0;          ///< s per 2048 elements that a block takes, where few blocks run,
+  double foreach_step = 0;        ///< and the same for one pass of many.
+  double start = 0;               ///< s per kernel.
 };
 
 /// Kernels of torch.compile.

@@ -68,7 +68,7 @@ const std::vector<FamilyFit>& family_fits() {
         "attention.decode_reduce"}},
       {"cross_entropy", {"softmax.backward", "indexed.loss"}},
       {"indexed",
-       {"indexed.gather_start", "indexed.gather_share", "indexed.gather_few_row", "indexed.scatter_element",
+       {"indexed.gather_start", "indexed.gather_share", "indexed.gather_few_row", "indexed.scatter_row",
         "indexed.fill_share", "indexed.index_add", "indexed.index_start"}},
       {"batch_norm", {"layer.batch_norm_start", "layer.batch_norm_element", "layer.batch_norm_share"}},
       {"group_norm", {"layer.moments_start", "layer.moments_step"}},

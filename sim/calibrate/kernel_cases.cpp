@@ -362,14 +362,16 @@ bool cross_entropy(KernelCase& c, const Name& name) {
   c.group = shape_text(name.shape);
   c.works = [=](const GpuSpec&) {
     using Kind = RowReduction::Kind;
-    // PyTorch cuts an elementwise kernel at 2^31 bytes of an operand, which changes its count alone.
+    Pointwise widen = pointwise(rows * classes, 2 * n, 4 * n, 0, Pointwise::Access::Unrolled);
+    Pointwise narrow = pointwise(rows * classes, 4 * n, 2 * n, 0);
+    widen.parts = narrow.parts = pointwise_parts(Bytes(4 * rows * classes));
     return std::vector<CachedWork>{
-        {pointwise(rows * classes, 2 * n, 4 * n, 0, Pointwise::Access::Unrolled), cold},
-        {RowReduction{Kind::Softmax, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
+        {widen, cold},
+        {RowReduction{Kind::LogSoftmax, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
         {LossGather{rows, classes, Dtype::Fp32, false}, cold},
         {LossGather{rows, classes, Dtype::Fp32, true}, cold},
         {RowReduction{Kind::SoftmaxBackward, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
-        {pointwise(rows * classes, 4 * n, 2 * n, 0, Pointwise::Access::Unrolled), cold}};
+        {narrow, cold}};
   };
   return true;
 }
