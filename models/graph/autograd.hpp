@@ -55,6 +55,8 @@ class Backward {
   const TensorType& type(TensorIndex t) const { return writer_.type(t); }
   bool has(std::size_t input) const;
   bool functional() const { return functional_; }
+  /// The op is several for autograd: this many nodes more.
+  void add_nodes(std::int32_t more) { writer_.nodes += more; }
 
   TensorIndex add(std::string_view kind, std::vector<TensorIndex> inputs,
                   std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes = {});

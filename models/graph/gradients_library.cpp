@@ -18,6 +18,8 @@ TensorIndex as_rows(Backward& b, TensorIndex t) {
 
 /// x gets grad times the weight, the weight grad transposed times x, the bias the sum over the rows.
 void linear(Backward& b, const Op&) {
+  // The weight is transposed; the leading dimensions are folded before the product and unfolded after it.
+  b.add_nodes(b.type(b.in(0)).shape.rank() > 2 ? 3 : 1);
   const TensorIndex g = as_rows(b, b.grad());
   if (b.needs(0)) b.give(0, b.viewed(b.add("matmul", {g, b.in(1)}), Dims(b.type(b.in(0)).shape)));
   if (b.needs(1)) b.give(1, b.add("matmul", {b.transposed(g), as_rows(b, b.in(0))}));

@@ -255,4 +255,23 @@ TEST_CASE("GPT-2's published 124 million parameters all get a gradient, the tied
   CHECK(bytes_of(graph, Role::State) == 2 * bytes_of(graph, Role::Parameter));
 }
 
+TEST_CASE("a linear layer over more than rows is four nodes for autograd") {
+  // The mean; folding, transposing the weight, the product, unfolding; two parameters keep their gradient.
+  std::int64_t nodes = 0;
+  for (const Op& op : step_of("  - z = linear(x, 8)\n").ops) nodes += op.nodes;
+  CHECK(nodes == 1 + 4 + 2);
+}
+
+TEST_CASE("a batched product copies what it cannot read once, for forward and backward") {
+  const OpGraph graph = step_of(
+      "  - q = transpose(view(linear(x, 4), [2, 3, 2, 2]), 1, 2)\n"
+      "  - k = transpose(view(linear(x, 4), [2, 3, 2, 2]), 1, 2)\n"
+      "  - z = matmul(q, transpose(k, -2, -1))\n");
+  CHECK(count(graph, Phase::Forward, "contiguous") == 2);
+  CHECK(count(graph, Phase::Backward, "contiguous") == 0);
+  for (const Op& op : graph.ops)
+    if (op.kind->name == "matmul")
+      CHECK(op.kind->eager(Seen(graph, op).view(), h200()).front().work.size() == 1);
+}
+
 }  // namespace
