@@ -10,6 +10,7 @@
 #include "models/compiler/cuda_graph_rules.hpp"
 #include "models/compiler/legality.hpp"
 #include "models/compiler/lower.hpp"
+#include "models/compiler/memory_order.hpp"
 #include "models/compiler/step_memory.hpp"
 #include "models/graph/catalogue.hpp"
 
@@ -138,6 +139,49 @@ void change_precision(const OpGraph& graph, RegionPlan& plan, ElementType precis
   plan.kernels = std::move(kernels);
 }
 
+/// Puts a plan's kernels into the order in which they need least memory (memory_order.hpp). What a backward
+/// pass is given of its forward pass goes away behind its last reader; what a forward pass is given stays
+/// with its caller.
+void order_kernels(const OpGraph& graph, const Region& region, const LoopGraph& loops, FusionPlan& plan) {
+  const bool backward = graph.ops[region.first].phase == Phase::Backward;
+  std::vector<MemoryBuffer> buffers;
+  for (const Buffer& buffer : loops.buffers) {
+    const bool given = buffer.producer == loop_none;
+    const Role role = given ? graph.storages[buffer.storage].role : Role::Activation;
+    buffers.push_back({.bytes = buffer.bytes().value(),
+                       .given = given,
+                       .freeable = given && backward && role == Role::Activation,
+                       .needed = buffer.needed});
+  }
+  std::vector<std::size_t> group_of(loops.loops.size(), 0);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g)
+    for (const LoopIndex loop : plan.groups[g].loops) group_of[loop] = g;
+  std::vector<std::uint8_t> leaves(loops.buffers.size(), 0);  // Its kernel, or is there before.
+  for (std::size_t b = 0; b < buffers.size(); ++b) leaves[b] = buffers[b].given || buffers[b].needed;
+  for (LoopIndex l = 0; l < loops.loops.size(); ++l)
+    for (const Touch& touch : loops.loops[l].reads) {
+      const LoopIndex maker = loops.buffers[touch.buffer].producer;
+      if (maker != loop_none && group_of[maker] != group_of[l]) leaves[touch.buffer] = 1;
+    }
+  std::vector<MemoryStep> steps(plan.groups.size());
+  const auto note = [&](std::vector<std::uint32_t>& list, BufferIndex buffer) {
+    if (leaves[buffer] != 0 && std::find(list.begin(), list.end(), buffer) == list.end())
+      list.push_back(buffer);
+  };
+  for (std::size_t g = 0; g < plan.groups.size(); ++g)
+    for (const LoopIndex l : plan.groups[g].loops) {
+      for (const Touch& touch : loops.loops[l].reads) {
+        const LoopIndex maker = loops.buffers[touch.buffer].producer;
+        if (maker == loop_none || group_of[maker] != g) note(steps[g].reads, touch.buffer);
+      }
+      for (const Touch& touch : loops.loops[l].writes) note(steps[g].writes, touch.buffer);
+    }
+  FusionPlan ordered;
+  for (const std::uint32_t g : order_for_memory(steps, buffers))
+    ordered.groups.push_back(std::move(plan.groups[g]));
+  plan = std::move(ordered);
+}
+
 /// Captures the step, and runs the passes over its graph. Capturing costs by what is captured, not by what is
 /// left of it.
 CompileCounts capture(CompiledStep& step, std::shared_ptr<const OpGraph> graph, const CompileOptions& options,
@@ -195,6 +239,7 @@ CompiledStep compile_step(std::shared_ptr<const OpGraph> graph, const CompileOpt
       plan.plan = grouped(plan.loops, std::vector<std::int32_t>(ops.ops.size(), -1));
     else
       plan.plan = plan_fusion(plan.loops, options.mode.fusion);
+    order_kernels(ops, region, plan.loops, plan.plan);
     plan.kernels = kernels_of(ops, plan.loops, plan.plan, options.backend);
     if (!products.templates)
       for (CompiledKernel& kernel : plan.kernels) kernel.slower = 1;  // built in by a library's compiler
