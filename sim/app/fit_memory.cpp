@@ -25,12 +25,22 @@ NetworkWorkload& network_of(Variant& variant) {
   return std::get<NetworkWorkload>(variant.workload.source);
 }
 
-/// The variant as it is, and with less kept for backward.
+/// The variant as it is, and ways of keeping less for backward.
 std::vector<Setting> settings_of(const Variant& variant) {
   std::vector<Setting> settings{{{}, variant}};
   const auto& workload = std::get<NetworkWorkload>(variant.workload.source);
   if (!workload.training) return settings;
-  if (is_compiled(variant)) return settings;
+  if (is_compiled(variant)) {
+    for (const double budget : {0.5, 0.0}) {
+      Setting& setting = settings.emplace_back();
+      setting.changes = {fmt::format("recompute.memory_budget={}", budget)};
+      setting.variant = variant;
+      RecomputeOptions& recompute = setting.variant.compile->recompute.emplace();
+      recompute.policy = RecomputePolicy::MemoryBudget;
+      recompute.memory_budget = budget;
+    }
+    return settings;
+  }
   for (const Checkpointing checkpointing : {Checkpointing::Selective, Checkpointing::Blocks}) {
     if (workload.training->checkpointing == checkpointing) continue;
     Setting& setting = settings.emplace_back();
@@ -39,6 +49,18 @@ std::vector<Setting> settings_of(const Variant& variant) {
     network_of(setting.variant).training->checkpointing = checkpointing;
   }
   return settings;
+}
+
+/// The same work in `parts` of the batch one after the other: micro-batches of a training step; in inference
+/// a part is all that is left of the step.
+void divide_batch(Setting& setting, std::int64_t parts) {
+  if (parts == 1) return;
+  NetworkWorkload& workload = network_of(setting.variant);
+  workload.sizes.batch /= parts;
+  setting.changes.push_back(fmt::format("workload.batch={}", workload.sizes.batch));
+  if (!workload.training) return;
+  workload.training->accumulation *= parts;
+  setting.changes.push_back(fmt::format("workload.accumulation={}", workload.training->accumulation));
 }
 
 std::optional<report::OutOfMemory::Way> try_out(Setting& setting, Bytes capacity, TraceStore& traces,
@@ -60,6 +82,11 @@ std::optional<report::OutOfMemory::Way> try_out(Setting& setting, Bytes capacity
   }
 }
 
+bool is_faster(const report::OutOfMemory::Way& a, const report::OutOfMemory::Way& b) {
+  if (a.tokens_per_second && b.tokens_per_second) return *a.tokens_per_second > *b.tokens_per_second;
+  return a.step_time < b.step_time;
+}
+
 }  // namespace
 
 report::OutOfMemory fit_memory(const NetworkWorkload& workload, const Variant& variant, Bytes peak,
@@ -70,17 +97,20 @@ report::OutOfMemory fit_memory(const NetworkWorkload& workload, const Variant& v
   quick.timeline = quick.critical_path = quick.one_cuda_graph = quick.fit_memory = false;
   Variant plain = variant;
   plain.shapes.clear();
-  std::vector<Setting> settings = settings_of(plain);
-  settings.front().changes.clear();
-  for (std::int64_t batch = workload.sizes.batch; batch >= 1 && !result.way; batch /= 2) {
+  const std::vector<Setting> settings = settings_of(plain);
+  const std::int64_t batch = workload.sizes.batch;
+  bool enough = false;  // With a smaller batch nothing would have to be made again.
+  for (std::int64_t parts = 1; parts <= batch && !enough; ++parts) {
+    if (batch % parts != 0) continue;
     for (Setting setting : settings) {
-      const bool as_it_is = batch == workload.sizes.batch && setting.changes.empty();
-      if (as_it_is) continue;
-      if (batch != workload.sizes.batch) setting.changes.push_back(fmt::format("workload.batch={}", batch));
-      network_of(setting.variant).sizes.batch = batch;
+      const bool nothing_made_again = setting.changes.empty();
+      if (parts == 1 && nothing_made_again) continue;
+      divide_batch(setting, parts);
       ++result.tried;
       auto way = try_out(setting, capacity, traces, quick);
-      if (way && (!result.way || way->step_time < result.way->step_time)) result.way = std::move(way);
+      if (!way) continue;
+      enough = enough || nothing_made_again;
+      if (!result.way || is_faster(*way, *result.way)) result.way = std::move(way);
     }
   }
   return result;

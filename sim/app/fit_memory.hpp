@@ -8,9 +8,10 @@
 
 namespace gpusim {
 
-/// Tries what changes least first: with the batch as it is, the ways of keeping less for backward; then the
-/// same with half the batch, a quarter, and so on down to one. Of the settings that fit at the first of these
-/// batches, it is the fastest; each that fits is simulated. `peak`: of the step as it is.
+/// Tries to keep less for backward (checkpointing; of compiled steps memory budgets of 0.5 and 0), and the
+/// batch in parts: micro-batches of the same training step, or a smaller step of inference. Parts get smaller
+/// until one fits without making anything again. The answer is the setting with the most tokens per second;
+/// each that fits is simulated. `peak`: of the step as it is.
 report::OutOfMemory fit_memory(const NetworkWorkload& workload, const Variant& variant, Bytes peak,
                                TraceStore& traces, const RunOptions& options);
 

@@ -89,7 +89,7 @@ struct PhaseTime {
 /// A step that does not fit into the device's memory.
 struct OutOfMemory {
   Bytes over{0};  ///< By how much.
-  /// The fastest setting that fits, among those that change least.
+  /// The setting that fits with the most tokens per second.
   struct Way {
     std::vector<std::string> changes;  ///< As --set takes them: "workload.checkpointing=blocks".
     Picoseconds step_time{0};

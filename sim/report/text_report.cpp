@@ -448,8 +448,8 @@ std::string to_text(const ScenarioReport& report) {
   for (const Column& column : all) {
     const std::string variant = several ? column.m.variant : std::string();
     out += phases_text(column.m, variant);
-    // In inference the table's one line says it.
-    if (column.m.phases) out += memory_text(column.m, variant);
+    // Where nothing is kept for backward the table's one line says it.
+    if (column.m.memory && column.m.memory->saved > Bytes(0)) out += memory_text(column.m, variant);
     out += fit_text(column.m, variant);
   }
   for (const Column& column : all) write_gains(out, column, several);

@@ -15,6 +15,7 @@
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/scenario/network_workload.hpp"
+#include "sim/scenario/recompute_reader.hpp"
 #include "sim/scenario/workload_reader.hpp"
 
 namespace gpusim {
@@ -238,6 +239,9 @@ class CompileReader {
       if (const auto precision = find_set(variant_, "precision")) read_precision(*precision, options);
     });
     errors_.collect([&] {
+      if (const auto recompute = find_set(variant_, "recompute")) read_recompute(*recompute, options);
+    });
+    errors_.collect([&] {
       if (const auto node = find_set(variant_, "cuda_graph")) read_cuda_graph(*node, options);
     });
   }
@@ -426,8 +430,13 @@ void check_compile_names(const Node& variant, const OpGraph& graph) {
 }
 
 void check_training(const Node& variant, const NetworkWorkload& workload, const CompileOptions& options) {
-  if (!workload.training || options.backend.capture == CaptureKind::None) return;
   Errors errors;
+  if (const auto recompute = find_set(variant, "recompute"); recompute && !workload.training)
+    errors.add(
+        recompute->diagnostic(fmt::format("is for training, and the step is {}", name(workload.sizes.step)),
+                              "write 'workload: {step: training}', or 'recompute: null' here"));
+  errors.throw_if_any();
+  if (!workload.training || options.backend.capture == CaptureKind::None) return;
   if (!options.backend.training)
     errors.add(variant.at("backend").diagnostic(
         fmt::format("{} does not train: it takes the forward pass alone", options.backend.name),

@@ -17,9 +17,9 @@
 namespace gpusim {
 
 /// The keys of a variant that read_compile() reads, besides `cuda_graph`.
-inline constexpr std::array<std::string_view, 12> compile_keys{
-    "backend",         "mode",         "fullgraph", "regional", "warm_cache", "dynamic",
-    "recompile_limit", "graph_breaks", "passes",    "fusion",   "precision",  "kernel_overrides"};
+inline constexpr std::array<std::string_view, 13> compile_keys{
+    "backend",      "mode",   "fullgraph", "regional",  "warm_cache",       "dynamic",  "recompile_limit",
+    "graph_breaks", "passes", "fusion",    "precision", "kernel_overrides", "recompute"};
 
 /// No more step shapes, graph breaks or buckets than this.
 inline constexpr std::size_t step_shapes_max = 100'000;

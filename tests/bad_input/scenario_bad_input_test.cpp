@@ -86,7 +86,7 @@ TEST_CASE("mistakes in variants are located and explained") {
        "x.yaml:2:16: error: variants.a.name: unknown key\n"
        "  hint: known keys: hardware, host, workload, cuda_graph, shapes, steps, seed, instructions_max, "
        "backend, mode, fullgraph, regional, warm_cache, dynamic, recompile_limit, graph_breaks, passes, "
-       "fusion, precision, kernel_overrides"},
+       "fusion, precision, kernel_overrides, recompute"},
   });
 }
 
