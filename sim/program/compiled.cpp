@@ -164,6 +164,18 @@ class CompiledBuilder {
     return host_.ops.count(name + suffix) != 0 ? name + suffix : name;
   }
 
+  /// Gradients of parameters that a region makes.
+  std::int64_t gradients_of(const RegionPlan& region) const {
+    std::set<MemoryIndex> made;
+    for (const CompiledKernel& kernel : region.kernels)
+      for (const KernelTouch& t : kernel.writes) {
+        const MemoryIndex memory = region.memory[t.buffer];
+        if (memory < step_.graph->storages.size() && step_.graph->storages[memory].role == Role::Gradient)
+          made.insert(memory);
+      }
+    return static_cast<std::int64_t>(made.size());
+  }
+
   /// Behind a graph break a function that resumes the frame is called, not the frame itself.
   static bool resumes(const Region& region) {
     const std::size_t slash = region.name.rfind('/');
@@ -183,8 +195,15 @@ class CompiledBuilder {
       const std::string call =
           named(replays ? names.replay : names.region, resumes(region.region) ? "_resumed" : "");
       work(call, op_time(host_, call, mode_));
-      const std::string guard = named(names.parameter, replays ? "_replay" : "");
-      work(guard, region.region.parameters * op_time(host_, guard, mode_));
+      if (phase_of(region) == Phase::Backward) {
+        // The engine calls one node for the region, and one for each gradient that stays.
+        if (host_.ops.count("autograd_node") != 0)
+          work("autograd_node",
+               (1 + gradients_of(region)) * op_time(host_, "autograd_node", HostOpMode::NoGrad));
+      } else {
+        const std::string guard = named(names.parameter, replays ? "_replay" : "");
+        work(guard, region.region.parameters * op_time(host_, guard, mode_));
+      }
       if (replays && !region.copied_inputs.empty()) copy_inputs(region);
     }
     std::vector<StepLayout::Launched> nodes;

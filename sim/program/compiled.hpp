@@ -28,9 +28,10 @@ struct CompiledLayout {
 /// run on autograd's. Marks count kernels, and ops that run by themselves, as step_memory() does.
 ///
 /// Host: a compiled region costs its guards, one per parameter, the call of its code, and a call per kernel
-/// (CompiledHostOps names the costs in the host file); one that is replayed as a CUDA graph costs checks, the
-/// copies of inputs that moved, and one launch. Ops between compiled regions run as in build_eager(). GPU:
-/// as in build_eager(), kernels as the plan has them.
+/// (CompiledHostOps names the costs in the host file); in backward an `autograd_node` for itself and for each
+/// gradient of a parameter that it makes takes the place of guards; one that is replayed as a CUDA graph
+/// costs checks, the copies of inputs that moved, and one launch. Ops between compiled regions run as in
+/// build_eager(). GPU: as in build_eager(), kernels as the plan has them.
 ///
 /// Throws NoCalibrationError, NoPeakError, NoHostOpError where the files cannot price something.
 CompiledProgram build_compiled(const CompiledStep& step, const CompileOptions& options, const GpuSpec& gpu,

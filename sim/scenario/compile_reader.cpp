@@ -140,7 +140,7 @@ class CompileReader {
 
   void read_eager() {
     for (const std::string_view key : {"mode", "fullgraph", "regional", "warm_cache", "dynamic",
-                                       "recompile_limit", "passes", "fusion", "precision"}) {
+                                       "recompile_limit", "passes", "fusion", "precision", "recompute"}) {
       const auto node = find_set(variant_, key);
       if (!node) continue;
       errors_.add({node->key_location(), node->path(), "is for a compiler, and nothing is compiled here",

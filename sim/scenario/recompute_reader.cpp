@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,16 +50,18 @@ void read_recompute(const Node& node, CompileOptions& options) {
     return;
   }
   Fields fields(node);
-  const bool by_budget = node.has("memory_budget") && !node.at("memory_budget").is_null();
-  if (by_budget) recompute.policy = RecomputePolicy::MemoryBudget;
+  std::optional<Node> asked;  // The policy.
   fields.optional_with("policy", [&](const Node& policy) {
     recompute.policy = read_policy(policy);
-    if (by_budget && recompute.policy != RecomputePolicy::MemoryBudget)
-      policy.fail(fmt::format("'{}' has no budget", policy.text()),
-                  "write 'policy: memory_budget', or 'memory_budget: null'");
+    asked = policy;
   });
   fields.optional_with("memory_budget", [&](const Node& budget) {
-    if (!budget.is_null()) recompute.memory_budget = budget.as<double>(at_least(0.0), at_most(1.0));
+    if (budget.is_null()) return;
+    recompute.memory_budget = budget.as<double>(at_least(0.0), at_most(1.0));
+    if (!asked) recompute.policy = RecomputePolicy::MemoryBudget;
+    if (recompute.policy != RecomputePolicy::MemoryBudget)
+      asked->fail(fmt::format("'{}' has no budget", asked->text()),
+                  "write 'policy: memory_budget', or 'memory_budget: null'");
   });
   fields.optional_with("solver", [&](const Node& solver) {
     recompute.solver = solver.one_of<KnapsackSolver>(
