@@ -104,6 +104,50 @@ std::vector<TensorIndex> keep_gradients(GraphWriter& w, const std::vector<Backwa
   return gradients;
 }
 
+/// Whether an op adds a gradient to the one that was there before the backward pass.
+bool keeps_gradient(const OpGraph& graph, const Op& op) {
+  if (op.phase != Phase::Backward || op.kind->name != "add_") return false;
+  const GraphTensor& kept = graph.tensors[op.inputs[0]];
+  return kept.role == Role::Gradient && kept.producer == graph_none;
+}
+
+/// The engine adds a gradient to the one before as soon as nothing more comes to it, and lets go of it.
+void accumulate_early(OpGraph& graph) {
+  std::vector<OpIndex> last(graph.storages.size(), graph_none);
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    if (keeps_gradient(graph, op)) continue;
+    for (const std::vector<TensorIndex>* list : {&op.inputs, &op.outputs})
+      for (const TensorIndex t : *list)
+        if (t != graph_none) last[graph.tensors[t].storage] = static_cast<OpIndex>(i);
+  }
+  std::vector<std::pair<OpIndex, OpIndex>> order;  // Behind which op an op runs, and which.
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const auto op = static_cast<OpIndex>(i);
+    const OpIndex made = keeps_gradient(graph, graph.ops[i])
+                             ? last[graph.tensors[graph.ops[i].inputs[1]].storage]
+                             : graph_none;
+    order.emplace_back(made == graph_none ? op : made, op);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<OpIndex> place(graph.ops.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i].second] = static_cast<OpIndex>(i);
+  std::vector<Op> ops(graph.ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) ops[place[i]] = std::move(graph.ops[i]);
+  std::vector<OpIndex> first(ops.size(), graph_none);  // Of equal ops, by the first one before.
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    OpIndex& like = first[ops[i].like];
+    if (like == graph_none) like = static_cast<OpIndex>(i);
+    ops[i].like = like;
+    if (ops[i].gradient_of != graph_none) ops[i].gradient_of = place[ops[i].gradient_of];
+  }
+  for (GraphTensor& tensor : graph.tensors) {
+    if (tensor.producer != graph_none) tensor.producer = place[tensor.producer];
+    if (tensor.named_until != graph_none) tensor.named_until = place[tensor.named_until];
+  }
+  graph.ops = std::move(ops);
+}
+
 /// What the optimizer keeps of each parameter between steps.
 std::vector<TensorIndex> add_states(GraphWriter& w, const std::vector<TensorIndex>& parameters,
                                     const TrainingOptions& options) {
@@ -171,6 +215,7 @@ OpGraph training_graph(const OpGraph& forward, const TrainingOptions& options) {
   w.graph.ops.back().nodes += std::exchange(w.nodes, 0);
   const std::vector<Backward::ParameterGradient> made = backward.parameters();
   const std::vector<TensorIndex> gradients = keep_gradients(w, made, options);
+  if (!options.functional) accumulate_early(w.graph);
   add_optimizer(w, made, gradients, options);
   // What gradients went to; the products read it only in 8 bits.
   for (Op& op : w.graph.ops)

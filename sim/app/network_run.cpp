@@ -110,11 +110,14 @@ BuiltProgram build_eager_network(const NetworkWorkload& workload, const Variant&
         executed_flops(*workload.graph, workload.attention_flops, accumulation_of(workload));
   const MemoryUse& memory = eager.memory;
   result.peak_memory = memory.peak;
+  // What a captured step makes lies in the CUDA graph's own pool.
+  const Bytes pool = variant.cuda_graph == CudaGraphMode::Full ? memory.activations : Bytes(0);
   result.memory = report::MemorySummary{
       .at_peak = memory.at_peak,
       .peak_at = memory.peak_op == graph_none ? "" : workload.graph->ops[memory.peak_op].name,
       .saved = workload.training ? memory.saved : Bytes(0),
-      .allocated = memory.peak};
+      .allocated = memory.peak - pool,
+      .cuda_graph_pool = pool};
   if (memory_curve)
     result.memory_marks =
         memory_marks(eager.built.marks, [&](std::uint32_t i) { return eager.memory_curve[i].shares; });

@@ -104,6 +104,18 @@ TEST_CASE("the second micro-batch finds the first one's gradients, and leaves no
   CHECK(eager_memory(graph, test::h200(), 3).peak == step.use.peak);
 }
 
+TEST_CASE("a micro-batch's gradient is added to the others' as soon as it is there") {
+  // Four layers of 16 MiB of weights; no more than two gradients are under way at once, for a layer's is made
+  // while the one before is added.
+  std::string lines = "  - h = linear(x, 2048, bias=false)\n";
+  for (int i = 0; i < 4; ++i) lines += "  - h = linear(h, 2048, bias=false)\n";
+  const OpGraph graph = step_of(lines + "  - z = linear(h, 1, bias=false)\n", adamw(2));
+  const Followed step(graph, 2);
+  const Bytes gradients = 4 * 16_MiB + Bytes(4 * 2048 * 4 + 2048 * 4);
+  CHECK(at_end_of(Phase::Optimizer, graph, step)[MemoryKind::Gradients] == gradients);
+  CHECK(step.use.peak < at_end_of(Phase::Optimizer, graph, step).total() + 33_MiB);
+}
+
 TEST_CASE("gradients that zero_grad() keeps are there before the step") {
   TrainingOptions options = adamw();
   options.optimizer.zero_to_none = false;
