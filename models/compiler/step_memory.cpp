@@ -116,6 +116,13 @@ class StepMemory {
         for (const MemoryIndex m : *list) last_[m] = i;
     // What the step gives, and gradients, are given back by whoever runs the next one.
     for (const TensorIndex t : graph_.outputs) last_[graph_.tensors[t].storage] = items_.size();
+    written_twice_.assign(sizes_.size(), false);
+    std::vector<bool> written(sizes_.size(), false);
+    for (const Item& item : items_)
+      for (const MemoryIndex m : item.writes) {
+        if (written[m]) written_twice_[m] = true;
+        written[m] = true;
+      }
     for (std::size_t s = 0; s < graph_.storages.size(); ++s)
       if (graph_.storages[s].role == Role::Gradient) last_[s] = items_.size();
   }
@@ -181,10 +188,12 @@ class StepMemory {
         if (places_[m].held && !places_[m].resident && last_[m] == i) give_back(m);
   }
 
-  /// Writes over an input that nobody reads any more.
+  /// Writes over an input that nobody reads any more. What a kernel has changed in place, such as zeros to
+  /// which a scatter adds, has no name of its own in Inductor and is not taken (scheduler.py, MutationLayout).
   bool reuse(const Item& item, std::size_t i, MemoryIndex m) {
     for (const MemoryIndex r : item.reads)
-      if (places_[r].held && !places_[r].resident && last_[r] == i && sizes_[r] == sizes_[m]) {
+      if (places_[r].held && !places_[r].resident && !written_twice_[r] && last_[r] == i &&
+          sizes_[r] == sizes_[m]) {
         pass_on(r, m);
         return true;
       }
@@ -241,6 +250,7 @@ class StepMemory {
   std::vector<MemoryKind> kinds_;
   std::vector<Place> places_;
   std::vector<std::size_t> last_;  ///< Item that touches it last.
+  std::vector<bool> written_twice_;
   CachingAllocator allocator_;
   MemoryShares now_;
   Bytes counted_{0};
