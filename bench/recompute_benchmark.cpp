@@ -3,6 +3,9 @@
 // step's joint graph fastest, what the partition into independent parts is worth, and how plans grow with the
 // graph. bench/README.md has the figures.
 #include <benchmark/benchmark.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <limits>
 #include <string>
@@ -11,8 +14,11 @@
 #include "models/compiler/min_cut.hpp"
 #include "models/compiler/recompute.hpp"
 #include "models/compiler/recompute_nodes.hpp"
+#include "models/compiler/training_regions.hpp"
 #include "models/graph/network.hpp"
 #include "models/graph/training.hpp"
+#include "sim/config/backend_reader.hpp"
+#include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/network_reader.hpp"
 
@@ -20,16 +26,25 @@ namespace {
 
 using namespace gpusim;
 
-/// GPT-2 124M with so many layers, a batch of 8 rows of 1,024 tokens, under autocast.
+config::Node name(const char* text) {
+  return config::load_text(std::string("name: ") + text, "benchmark").at("name");
+}
+
+/// The joint graph, after the passes, of GPT-2 124M with so many layers, 8 rows of 1,024 tokens, autocast.
 OpGraph gpt2(std::int64_t layers) {
-  static const Network network =
-      config::read_network(config::load_text("name: gpt2", "benchmark").at("name"), config::SearchPath{});
+  static const Network network = config::read_network(name("gpt2"), config::SearchPath{});
   NetworkSizes sizes{.batch = 8, .sequence = 1024, .step = StepKind::Training, .parameters = {}};
   sizes.dtype = ElementType::Fp32;
   sizes.parameters["layers"] = layers;
-  TrainingOptions options;
-  options.functional = true;
-  return training_graph(build_graph(network, sizes), options);
+  TrainingOptions training;
+  training.functional = true;
+  CompileOptions options;
+  options.backend = config::read_backend(name("inductor"), config::SearchPath{});
+  options.mode = options.backend.modes.front();
+  const GpuSpec gpu = config::read_hardware(name("h200"), config::SearchPath{});
+  return *training_regions(training_graph(build_graph(network, sizes), training), options, gpu)
+              .recompute.front()
+              .joint;
 }
 
 struct Joint {
@@ -146,4 +161,14 @@ BENCHMARK(curve)->Arg(12)->Arg(48)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+#ifdef __GLIBC__
+  // A process that stays keeps its memory: given back after each plan, it is asked for again by the next.
+  mallopt(M_MMAP_THRESHOLD, 1 << 28);
+  mallopt(M_TRIM_THRESHOLD, 1 << 28);
+#endif
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -325,23 +325,18 @@ RecomputePlan plan_recompute(const OpGraph& joint, const RecomputeOptions& optio
   return Planner(joint, options).plan(options.policy, options.memory_budget);
 }
 
-void for_each_budget(const OpGraph& joint, const RecomputeOptions& options,
-                     const std::function<void(const RecomputePlan&, double)>& take) {
-  Planner planner(joint, options);
-  for (int percent = 100; percent >= 0; percent -= 5)
-    take(planner.plan(RecomputePolicy::MemoryBudget, percent / 100.0), percent / 100.0);
-}
-
 std::vector<BudgetPoint> budget_curve(const OpGraph& joint, const RecomputeOptions& options) {
+  Planner planner(joint, options);
   std::vector<BudgetPoint> curve;
-  for_each_budget(joint, options, [&](const RecomputePlan& plan, double budget) {
-    curve.push_back({.budget = budget,
+  for (int percent = 100; percent >= 0; percent -= 5) {
+    const RecomputePlan plan = planner.plan(RecomputePolicy::MemoryBudget, percent / 100.0);
+    curve.push_back({.budget = percent / 100.0,
                      .step = plan.step,
                      .memory_ratio = plan.memory_ratio,
                      .saved_bytes = plan.saved_bytes,
                      .flops_again = plan.flops_again,
                      .time_again = plan.time_again});
-  });
+  }
   return curve;
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -130,8 +129,5 @@ struct BudgetPoint {
 /// cuts of the ladder are taken as soon as they are below the budget, so a budget just above one of them
 /// keeps as little as that cut, while one below it fills a knapsack up to the budget.
 std::vector<BudgetPoint> budget_curve(const OpGraph& joint, const RecomputeOptions& options = {});
-/// Hands those plans over, each with its budget.
-void for_each_budget(const OpGraph& joint, const RecomputeOptions& options,
-                     const std::function<void(const RecomputePlan&, double)>& take);
 
 }  // namespace gpusim

@@ -51,6 +51,7 @@ struct RunArguments {
   std::string format = "text";
   std::string trace;
   bool critical_path = false;
+  bool curve = false;
 };
 
 std::string with_newline(std::string text) {
@@ -105,7 +106,7 @@ class Command {
 
   ExitCode explained(const RunArguments& arguments) {
     for (const std::string& file : arguments.files)
-      out(with_newline(explain(read(file, scenario_options(arguments)), arguments.format)));
+      out(with_newline(explain(read(file, scenario_options(arguments)), arguments.format, arguments.curve)));
     return ExitCode::Done;
   }
 
@@ -400,6 +401,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("FILE")
       ->required();
   add_scenario_options(*explain_app, explain_arguments);
+  explain_app->add_flag("--recompute-curve", explain_arguments.curve,
+                        "Step time and peak memory of a training step by what it keeps for backward");
   explain_app->add_option("--format", explain_arguments.format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->type_name("FORMAT");

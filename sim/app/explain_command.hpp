@@ -8,7 +8,8 @@
 
 namespace gpusim {
 
-/// `format`: "text" or "json". Throws ConfigError where no variant is a compiled network.
-std::string explain(const Scenario& scenario, const std::string& format);
+/// `format`: "text" or "json". `curve`: also what a training step takes with less and with more kept for its
+/// backward pass, each compiled and simulated. Throws ConfigError where no variant is a compiled network.
+std::string explain(const Scenario& scenario, const std::string& format, bool curve = false);
 
 }  // namespace gpusim

@@ -11,6 +11,7 @@
 #include "models/compiler/fuse.hpp"
 #include "models/graph/catalogue.hpp"
 #include "models/units/text.hpp"
+#include "sim/report/explain_recompute.hpp"
 
 namespace gpusim::report {
 namespace {
@@ -212,6 +213,8 @@ std::string explain_text(const std::string& scenario, const std::vector<Explaine
     }
     for (const auto& [region, times] : distinct_regions(step))
       add_region(out, step, *region, times, v.options);
+    for (const RegionRecompute& region : step.recompute) out += recompute_text(region);
+    if (!v.curve.empty()) out += curve_text(v.curve);
     const Totals totals = totals_of(step);
     out +=
         wrapped(fmt::format("in all {} generated kernels ({} distinct) and {} library calls; they move {}, "
@@ -277,6 +280,12 @@ std::string explain_json(const std::string& scenario, const std::vector<Explaine
       }
       one["regions"].push_back(std::move(part));
     }
+    if (!v.step.recompute.empty()) {
+      one["recompute"] = ordered_json::array();
+      for (const RegionRecompute& region : v.step.recompute)
+        one["recompute"].push_back(recompute_json(region));
+    }
+    if (!v.curve.empty()) one["recompute_curve"] = curve_json(v.curve);
     root["variants"].push_back(std::move(one));
   }
   return root.dump(2);

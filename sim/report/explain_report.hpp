@@ -7,6 +7,7 @@
 
 #include "models/compiler/compile.hpp"
 #include "models/compiler/options.hpp"
+#include "models/compiler/recompute_curve.hpp"
 
 namespace gpusim::report {
 
@@ -16,6 +17,7 @@ struct ExplainedVariant {
   CompiledStep step;
   CompileOptions options;
   double compile_seconds = 0;
+  std::vector<CurvePoint> curve;  ///< Of a training step, if asked for.
 };
 
 /// At most 80 columns. Regions of the same code are shown once.
@@ -23,7 +25,8 @@ std::string explain_text(const std::string& scenario, const std::vector<Explaine
 
 /// {"scenario": ..., "variants": [{"variant", "backend", "mode", "graph_breaks": [...], "passes": [...],
 /// "regions": [{"name", "times", "compiled", "cuda_graph", "kernels": [{"name", "ops", "read_bytes",
-/// "written_bytes", "eager_bytes"}], "refused": [{"producer", "consumer", "reason", "bytes"}]}]}]}
+/// "written_bytes", "eager_bytes"}], "refused": [{"producer", "consumer", "reason", "bytes"}]}],
+/// "recompute": [...], "recompute_curve": [...]}]}; the last two of training steps (explain_recompute.hpp).
 std::string explain_json(const std::string& scenario, const std::vector<ExplainedVariant>& variants);
 
 }  // namespace gpusim::report

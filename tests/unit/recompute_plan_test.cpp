@@ -9,6 +9,7 @@
 #include "models/compiler/options.hpp"
 #include "models/compiler/recompute.hpp"
 #include "models/compiler/recompute_curve.hpp"
+#include "models/graph/memory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/graph_checks.hpp"
 #include "tests/support/training.hpp"
@@ -294,29 +295,74 @@ TEST_CASE("the curve over budgets has 21 points, less memory for more work from 
   }
 }
 
+/// GPT-2 with eight layers on 4 sequences of 256 tokens.
+OpGraph eight_layers() {
+  return training_graph(
+      build_graph(shipped_network("gpt2"),
+                  sizes(4, 256, StepKind::Training,
+                        {{"layers", std::int64_t{8}}, {"vocab", std::int64_t{512}}}, ElementType::Fp32)),
+      joint_options(TrainingPrecision::Autocast, LossKind::CrossEntropy));
+}
+
+/// How many copies of ops stand before the first product of backward that is none.
+std::size_t copies_before_backward(const OpGraph& graph) {
+  std::size_t copies = 0;
+  for (const Op& op : graph.ops) {
+    if (op.phase != Phase::Backward) continue;
+    if (!op.recomputed && op.kind->name == "matmul") break;
+    copies += op.recomputed ? 1 : 0;
+  }
+  return copies;
+}
+
+TEST_CASE("with nothing kept all of forward runs again before backward begins, and is alive at once") {
+  const OpGraph joint = eight_layers();
+  const GpuSpec gpu = h200();
+  double peaks[3];
+  std::size_t copies[3];
+  std::size_t before[3];
+  for (int i = 0; i < 3; ++i) {
+    const RecomputePlan plan = plan_of(joint, RecomputePolicy::MemoryBudget, 1 - i / 2.0);
+    const OpGraph made = apply_recompute(joint, plan);
+    peaks[i] = static_cast<double>(eager_memory(made, gpu).activations.value());
+    copies[i] = plan.run_again.size();
+    before[i] = copies_before_backward(made);
+  }
+  // The loss's gradient needs the logits, which need every block. All that does not go into them stays
+  // behind: what is left, less than a tenth, are views and casts for products of backward.
+  CHECK(before[2] > copies[2] * 9 / 10);
+  CHECK(before[1] < copies[1] / 2);
+  CHECK(peaks[1] < 0.7 * peaks[0]);
+  CHECK(peaks[2] > 0.98 * peaks[0]);
+}
+
 TEST_CASE("the front of step time against peak memory leaves out what something else beats in both") {
-  const OpGraph joint = joint_of(gelu_between);
-  int asked = 0;
-  const auto points = recompute_curve(joint, {}, [&](const RecomputePlan& plan) {
-    ++asked;
-    // As fast as few FLOPs run again, but whatever runs a product of 6,400 again has all of it alive.
-    const bool all = plan.flops_again == Flops(9'600);
-    return StepCost{.time = Picoseconds(100 + static_cast<std::int64_t>(plan.flops_again.value()) / 100),
-                    .peak = Bytes(10'000) + plan.saved_bytes + (all ? Bytes(5'000) : Bytes(0))};
-  });
-  // Plans: h1, a, h2 (min-cut); h1, h2 (selective); a, h2 and so on are nobody's. Store-all keeps what
-  // min-cut keeps, and no op stands in a block. Nothing; the knapsacks' h1, and h2.
-  CHECK(asked == static_cast<int>(points.size()));
-  std::string text;
-  for (const CurvePoint& point : points)
-    text += std::string(name(point.policy)) + (point.on_front ? "* " : " ") +
-            std::to_string(point.cost.time.count()) + " " + std::to_string(point.cost.peak.value()) + "; ";
-  CHECK(text ==
-        "min_cut 100 17200; selective* 100 14000; recompute_all 196 15000; memory_budget* 132 13200; "
-        "memory_budget* 164 10800; ");
-  std::vector<std::int64_t> times;
-  for (const CurvePoint& point : front_of(points)) times.push_back(point.cost.time.count());
-  CHECK(times == std::vector<std::int64_t>{100, 132, 164});
+  std::vector<CurvePoint> points;
+  const auto add = [&](std::int64_t time, std::int64_t peak) {
+    CurvePoint& point = points.emplace_back();
+    point.time = Picoseconds(time);
+    point.peak = Bytes(peak);
+  };
+  add(100, 17);  // As fast as the next one, which needs less.
+  add(100, 14);
+  add(196, 15);  // Slower than that, and needs more.
+  add(132, 13);
+  add(132, 13);  // No better than the one before.
+  add(164, 11);
+  mark_front(points);
+  std::vector<bool> front;
+  for (const CurvePoint& point : points) front.push_back(point.on_front);
+  CHECK(front == std::vector<bool>{false, true, false, true, false, true});
+}
+
+TEST_CASE("a curve goes through five policies and twenty budgets") {
+  const std::vector<RecomputeSetting> settings = curve_settings();
+  REQUIRE(settings.size() == 25);
+  CHECK(settings[5].budget == 0.95);
+  CHECK(settings.back().budget == 0);
+  const RecomputeOptions options = with_setting({}, settings.back());
+  CHECK(options.policy == RecomputePolicy::MemoryBudget);
+  CHECK(options.memory_budget == 0);
 }
 
 }  // namespace
