@@ -317,19 +317,24 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
     return InductorFullReduction{
         .elements = elements, .read = sum(reads), .lane_cycles = cycles, .part = reduction->part};
   }
-  // Threads side by side take columns side by side: what stands behind the sum is over the columns too.
-  const bool only_columns = std::all_of(group.loops.begin(), group.loops.end(), [&](LoopIndex l) {
-    return &graph.loops[l] == reduction ||
-           (graph.loops[l].kind == LoopKind::Pointwise && graph.loops[l].numel == rows);
-  });
-  if (!reduction->inner && numel == rows * columns && only_columns &&
-      (reduction->pass == RowPass::Plain || reduction->pass == RowPass::Sum)) {
+  // Threads side by side take columns side by side: what stands behind the sums is over the columns too.
+  bool only_columns = !reduction->inner && numel == rows * columns;
+  bool welford = false;
+  for (std::size_t i = 0; i < group.loops.size() && only_columns; ++i) {
+    const Loop& loop = graph.loops[group.loops[i]];
+    const bool sums =
+        loop.pass == RowPass::Plain || loop.pass == RowPass::Sum || loop.pass == RowPass::Welford;
+    only_columns = loop.kind == LoopKind::Pointwise ? loop.numel == rows : sums && levels[i] == 0;
+    welford = welford || loop.pass == RowPass::Welford;
+  }
+  if (only_columns) {
     return InductorColumnReduction{
         .rows = columns,
         .columns = rows,
         .read = sum(reads),
         .written = sum(writes),
         .lane_cycles = cycles,
+        .welford = welford,
         .part = reduction->part == SplitPart::Both ? SplitPart::First : reduction->part};
   }
   // Loops over the row: each reduction that needs the result of another takes a loop of its own, and so does

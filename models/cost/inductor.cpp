@@ -179,7 +179,8 @@ GpuOps price(const Pricing& p, const InductorColumnReduction& work) {
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(read + written), KernelLimit::Cache},
-      {p.lane_cycles(elements * (c.loop + work.lane_cycles)), KernelLimit::Compute}};
+      {p.lane_cycles(elements * (c.loop + (work.welford ? c.welford : 0) + work.lane_cycles)),
+       KernelLimit::Compute}};
   const double fixed = c.column_start + cold_latency(p, read);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);

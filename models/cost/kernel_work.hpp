@@ -364,6 +364,7 @@ struct InductorColumnReduction {
   Bytes read{0};
   Bytes written{0};
   double lane_cycles = 0;
+  bool welford = false;  ///< Mean and variance instead of a sum.
   SplitPart part = SplitPart::Both;
 };
 

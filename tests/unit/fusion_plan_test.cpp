@@ -228,4 +228,14 @@ TEST_CASE("a sum over a short dimension that does not lie innermost takes column
   CHECK(took < Picoseconds(12'000'000));
 }
 
+TEST_CASE("several sums over rows, as a batch norm takes, are columns side by side") {
+  const Compiled c =
+      compile("  x: {shape: [12544, 64]}\n", "  - m = mean(x, 0)\n  - d = sum(x * x, 0)\n  - z = m + d\n");
+  // Both sums in one kernel, cut in parts, and joined by another.
+  const auto& work = std::get<InductorColumnReduction>(c.kernels.front().work.front());
+  CHECK(work.part == SplitPart::First);
+  CHECK(work.rows * work.columns >= 12544 * 64);
+  CHECK(c.kernels.front().read() == Bytes(12544 * 64 * 2));
+}
+
 }  // namespace
