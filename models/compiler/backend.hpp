@@ -48,6 +48,7 @@ struct ProductRules {
   bool templates = false;   ///< Candidates are timed against the library's (max-autotune).
   /// A norm of the rows of one operand, built in, by pattern (product, RMSNorm, product).
   bool norm_prologue = false;
+  bool padding = false;  ///< Rows that are no multiple of 16 bytes are filled up, where that pays.
   friend bool operator==(const ProductRules&, const ProductRules&) = default;
 };
 

@@ -26,6 +26,7 @@ LowerOptions lower_options(const CompileOptions& options) {
   LowerOptions lower;
   lower.library_norms = options.mode.fusion.library_norms;
   lower.unfuse_bias = !options.mode.products.bias;
+  lower.padding = options.mode.products.padding;
   lower.realize_all = !options.mode.fusion.pointwise || options.groups.has_value();
   return lower;
 }

@@ -26,6 +26,7 @@ struct LowerOptions {
   /// (unfuse_bias_add_to_pointwise) left every bias to the product in what was measured with PyTorch 2.11.
   bool unfuse_bias = false;
   bool library_norms = false;  ///< Norms and softmax are kernels of a library.
+  bool padding = false;        ///< See ProductRules::padding.
   bool realize_all = false;    ///< Every op's result becomes a buffer: nothing is computed twice.
 };
 

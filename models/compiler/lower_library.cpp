@@ -34,6 +34,48 @@ std::vector<EagerCall> only_products(std::vector<EagerCall> calls) {
   return calls;
 }
 
+/// Rows of 16 bytes keep a library off its old kernels.
+std::int64_t padded(std::int64_t size, Dtype dtype) {
+  const std::int64_t elements = 128 / bits(dtype);
+  return (size + elements - 1) / elements * elements;
+}
+
+/// Fills up the rows of a product that are no multiple of 16 bytes: its operands, and copies of them in
+/// `copies` where there are none yet. Inductor (fx_passes/pad_mm.py) does so where m n k / (m k + k n + m n)
+/// is more than half of the FLOPs that the device does while it reads a byte, and padding is faster when it
+/// is timed: by far, for the old kernels reach a tenth of the peak.
+void pad(Lowering& l, const Op& op, std::vector<EagerCall>& calls, std::vector<BufferIndex>& copies) {
+  if (!l.options().padding) return;
+  std::array<bool, 2> operands{};
+  for (EagerCall& call : calls)
+    for (KernelWork& work : call.work) {
+      auto* product = std::get_if<MatrixProduct>(&work);
+      if (product == nullptr || bits(product->dtype) > 16) continue;
+      const auto m = static_cast<double>(product->m);
+      const auto n = static_cast<double>(product->n);
+      const auto k = static_cast<double>(product->k);
+      if (m * n * k <= 0.5 * ridge_point(l.gpu(), product->dtype) * (m * k + k * n + m * n)) continue;
+      std::int64_t& row_of_left = product->left_transposed ? product->m : product->k;
+      std::int64_t& row_of_right = product->right_transposed ? product->k : product->n;
+      const MatrixProduct before = *product;
+      for (std::int64_t* row : {&row_of_left, &row_of_right, &product->n})
+        *row = padded(*row, product->dtype);
+      operands[0] = operands[0] || product->m != before.m || product->k != before.k;
+      operands[1] = operands[1] || product->k != before.k || product->n != before.n;
+    }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!operands[i] || copies[i] != loop_none) continue;
+    const TensorIndex t = op.inputs[i];
+    // As it lies, a transposed one by columns.
+    const TensorType copy =
+        is_dense(l.type(t)) ? l.type(t) : contiguous_tensor(l.type(t).element, l.type(t).shape);
+    LoopValue value = l.read(t, copy);
+    Lowering::name(value, "constant_pad_nd");
+    copies[i] = l.new_buffer(elements(copy), copy.element);
+    l.add_loop(LoopKind::Pointwise, std::move(value), elements(copy), 1, {copies[i]}, loop_sizes(copy));
+  }
+}
+
 void lower_product(Lowering& l, const Op& op) {
   Op plain = op;
   const bool linear = op.kind->name == "linear";
@@ -47,8 +89,11 @@ void lower_product(Lowering& l, const Op& op) {
   if (apart) plain.inputs[bias_at] = graph_none;
   Call call = call_of(l, plain);
   std::vector<EagerCall> calls = only_products(op.kind->eager(call.view(plain), l.gpu()));
-  std::vector<BufferIndex> copies;
-  if (!folds) copies = {l.row_copy(op.inputs.front(), "clone")};
+  const std::array<bool, 2> padded_operands = pad(l, calls);
+  std::vector<BufferIndex> copies(2, loop_none);
+  if (!folds) copies[0] = l.row_copy(op.inputs.front(), "clone");
+  for (std::size_t i = 0; i < 2; ++i)
+    if (padded_operands[i] && copies[i] == loop_none) copies[i] = l.row_copy(op.inputs[i], "constant_pad_nd");
   const LoopIndex index = l.library(plain, std::move(calls), copies);
   l.loops().loops[index].product = true;
   l.add_view_name(out, has_bias && !apart ? "view" : "_unsafe_view");
@@ -82,6 +127,9 @@ void lower_matmul(Lowering& l, const Op& op) {
     }
     if (!view_strides(type, folded)) copies[i] = l.row_copy(op.inputs[i], "clone");
   }
+  const std::array<bool, 2> padded_operands = pad(l, calls);
+  for (std::size_t i = 0; i < 2; ++i)
+    if (padded_operands[i] && copies[i] == loop_none) copies[i] = l.row_copy(op.inputs[i], "constant_pad_nd");
   const LoopIndex index = l.library(op, std::move(calls), copies);
   l.loops().loops[index].product = true;
   l.add_view_name(op.outputs.front(), "view");

@@ -35,6 +35,7 @@ void read_products(const Node& node, ProductRules& into) {
   fields.optional("prologue", into.prologue);
   fields.optional("templates", into.templates);
   fields.optional("norm_prologue", into.norm_prologue);
+  fields.optional("padding", into.padding);
   fields.done();
 }
 

@@ -80,7 +80,8 @@ std::string mode_row(const Backend& b, const BackendMode& m) {
              {p.epilogue, "epilogue"},
              {p.prologue, "prologue"},
              {p.templates, "templates"},
-             {p.norm_prologue, "norm_prologue"}}) +
+             {p.norm_prologue, "norm_prologue"},
+             {p.padding, "padding"}}) +
          " | " +
          on({{s.dead_code, "dead_code"},
              {s.inference_dropout, "inference_dropout"},

@@ -82,7 +82,7 @@ TEST_CASE("Shipped backends that stand on no other say every rule themselves", "
           std::vector<std::string>{"pointwise", "into_reduction", "after_reduction", "reductions_together",
                                    "siblings", "mixed_orders", "library_norms", "ops_max"});
     CHECK(file.at("products").keys() == std::vector<std::string>{"bias", "activation", "epilogue", "prologue",
-                                                                 "templates", "norm_prologue"});
+                                                                 "templates", "norm_prologue", "padding"});
     CHECK(file.at("passes").keys() == std::vector<std::string>{"dead_code", "inference_dropout", "no_ops",
                                                                "constants", "freeze", "common_subexpressions",
                                                                "layout", "merge_qkv", "merge_gate_up"});

@@ -2,6 +2,7 @@
 // Which ops become one kernel, on networks of a few ops.
 #include "models/compiler/fuse.hpp"
 
+#include <array>
 #include <string>
 #include <variant>
 
@@ -107,6 +108,33 @@ TEST_CASE("a bias rides on its product, or goes to the elementwise ops that alon
   CHECK(names(compile(matrix, "  - z = relu(linear(x, 512))\n", {}, "z", apart)) ==
         Names{"extern_kernels.mm", "triton_poi_fused__unsafe_view_add_relu_0"});
   CHECK(names(compile(matrix, "  - z = linear(x, 512)\n", {}, "z", apart)) == Names{"extern_kernels.addmm"});
+}
+
+TEST_CASE("Products whose rows are no multiple of 16 bytes are filled up where the tensor cores bound them") {
+  LowerOptions padding;
+  padding.padding = true;
+  const auto shape = [](const Compiled& c) {
+    const auto& product = std::get<MatrixProduct>(c.kernels.back().work.front());
+    return std::array{product.m, product.n, product.k};
+  };
+  // 4096 * 1024 * 5001 / (4096 * 1024 + 1024 * 5001 + 4096 * 5001) = 706 multiply-adds an element; half of an
+  // H200's 989.4 / 4.8 are 103. Eight bf16 are 16 bytes: 5001 columns become 5008, by a copy of the weights.
+  const std::string wide = "  - z = linear(x, 5001, bias=false)\n";
+  const Compiled filled = compile(matrix, wide, {}, "z", padding);
+  CHECK(names(filled) == Names{"triton_poi_fused_constant_pad_nd_0", "extern_kernels.mm"});
+  CHECK(shape(filled) == std::array<std::int64_t, 3>{4096, 5008, 1024});
+  const Compiled plain = compile(matrix, wide);
+  CHECK(names(plain) == Names{"extern_kernels.mm"});
+  CHECK(shape(plain) == std::array<std::int64_t, 3>{4096, 5001, 1024});
+  // Rows of both operands, where what they add up over is odd.
+  const Compiled inner =
+      compile("  x: {shape: [4096, 1025]}\n", "  - z = linear(x, 4096, bias=false)\n", {}, "z", padding);
+  CHECK(inner.kernels.size() == 3);
+  CHECK(shape(inner) == std::array<std::int64_t, 3>{4096, 4096, 1032});
+  // 16 rows: 16 multiply-adds an element. 4095 rows: no row of theirs is odd.
+  CHECK(names(compile("  x: {shape: [16, 1024]}\n", wide, {}, "z", padding)) == Names{"extern_kernels.mm"});
+  CHECK(names(compile("  x: {shape: [4095, 1024]}\n", "  - z = linear(x, 4096, bias=false)\n", {}, "z",
+                      padding)) == Names{"extern_kernels.mm"});
 }
 
 TEST_CASE("kernels that read the same tensor join, if the tensor is worth it") {
