@@ -362,8 +362,8 @@ bool cross_entropy(KernelCase& c, const Name& name) {
   c.group = shape_text(name.shape);
   c.works = [=](const GpuSpec&) {
     using Kind = RowReduction::Kind;
-    Pointwise widen = pointwise(rows * classes, 2 * n, 4 * n, 0, Pointwise::Access::Unrolled);
-    Pointwise narrow = pointwise(rows * classes, 4 * n, 2 * n, 0);
+    auto widen = std::get<Pointwise>(pointwise(rows * classes, 2 * n, 4 * n, 0, Pointwise::Access::Unrolled));
+    auto narrow = std::get<Pointwise>(pointwise(rows * classes, 4 * n, 2 * n, 0));
     widen.parts = narrow.parts = pointwise_parts(Bytes(4 * rows * classes));
     return std::vector<CachedWork>{
         {widen, cold},
