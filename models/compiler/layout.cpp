@@ -103,6 +103,9 @@ void share_copies(GraphEdit& edit, Simplification& report) {
     const bool product = op.kind->name == "linear" ||
                          (op.kind->name == "matmul" && graph.tensors[op.inputs[1]].type.shape.rank() == 2);
     if (!product || !edit.compiled(i) || is_matrix_of_rows(graph.tensors[op.inputs[0]].type)) continue;
+    // A product of two matrices reads the first by columns as well.
+    const TensorType& left = graph.tensors[op.inputs[0]].type;
+    if (op.kind->name == "matmul" && left.shape.rank() == 2 && left.strides[0] == 1) continue;
     const TensorIndex x = op.inputs[0];
     const std::uint32_t now = version[graph.tensors[x].storage];
     const auto known = std::find_if(readings.begin(), readings.end(), [&](const Reading& r) {

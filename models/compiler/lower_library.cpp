@@ -89,11 +89,9 @@ void lower_product(Lowering& l, const Op& op) {
   if (apart) plain.inputs[bias_at] = graph_none;
   Call call = call_of(l, plain);
   std::vector<EagerCall> calls = only_products(op.kind->eager(call.view(plain), l.gpu()));
-  const std::array<bool, 2> padded_operands = pad(l, calls);
   std::vector<BufferIndex> copies(2, loop_none);
   if (!folds) copies[0] = l.row_copy(op.inputs.front(), "clone");
-  for (std::size_t i = 0; i < 2; ++i)
-    if (padded_operands[i] && copies[i] == loop_none) copies[i] = l.row_copy(op.inputs[i], "constant_pad_nd");
+  pad(l, op, calls, copies);
   const LoopIndex index = l.library(plain, std::move(calls), copies);
   l.loops().loops[index].product = true;
   l.add_view_name(out, has_bias && !apart ? "view" : "_unsafe_view");
@@ -127,9 +125,7 @@ void lower_matmul(Lowering& l, const Op& op) {
     }
     if (!view_strides(type, folded)) copies[i] = l.row_copy(op.inputs[i], "clone");
   }
-  const std::array<bool, 2> padded_operands = pad(l, calls);
-  for (std::size_t i = 0; i < 2; ++i)
-    if (padded_operands[i] && copies[i] == loop_none) copies[i] = l.row_copy(op.inputs[i], "constant_pad_nd");
+  pad(l, op, calls, copies);
   const LoopIndex index = l.library(op, std::move(calls), copies);
   l.loops().loops[index].product = true;
   l.add_view_name(op.outputs.front(), "view");

@@ -101,7 +101,7 @@ TEST_CASE("Without fusion every op stays a kernel of its own, with the bias that
   fusion.pointwise = fusion.into_reduction = fusion.after_reduction = false;
   fusion.reductions_together = fusion.siblings = fusion.mixed_orders = false;
   CHECK(options.mode.fusion == fusion);
-  CHECK(options.mode.products == ProductRules{.bias = true, .templates = true});
+  CHECK(options.mode.products == ProductRules{.bias = true, .templates = true, .padding = true});
 }
 
 TEST_CASE("Graph breaks say where, why and whether they stand in a loop") {
