@@ -103,9 +103,13 @@ class StepMemory {
       item.pooled = plan.cuda_graph == CudaGraphPolicy::Trees;
       if (kernel.op != graph_none) item.phase = graph_.ops[kernel.op].phase;
       item.name = kernel.name;
-      for (const MemoryIndex m : item.writes)
-        if (m >= graph_.storages.size() && item.phase == Phase::Backward)
-          kinds_[m] = MemoryKind::ActivationGradients;
+      for (const KernelTouch& touch : kernel.writes) {
+        const MemoryIndex m = plan.memory[touch.buffer];
+        if (m < graph_.storages.size() || item.phase != Phase::Backward) continue;
+        const LoopIndex maker = plan.loops.buffers[touch.buffer].producer;
+        const bool again = maker != loop_none && graph_.ops[plan.loops.loops[maker].op].recomputed;
+        if (!again) kinds_[m] = MemoryKind::ActivationGradients;
+      }
     }
   }
 
