@@ -6,7 +6,8 @@ namespace gpusim {
 namespace {
 
 /// Whether the op gives the same for the same inputs and does nothing else. `empty` gives anything.
-bool is_function(const Op& op) {
+bool is_function(const Op& op, const ConstantRules& rules) {
+  if (!rules.ranges && op.kind->name == "arange") return false;
   return !op.outputs.empty() && op.kind->recompute != RecomputeClass::Never &&
          op.kind->recompute != RecomputeClass::Random && op.kind->name != "empty";
 }
@@ -33,7 +34,7 @@ void fold_constants(GraphEdit& edit, const ConstantRules& rules, Simplification&
   const auto foldable = [&](OpIndex i, const Op& op) {
     for (const TensorIndex t : op.inputs)
       if (t != graph_none && constant[t] == 0) return false;
-    if (!edit.works(i) || !is_function(op)) return false;
+    if (!edit.works(i) || !is_function(op, rules)) return false;
     Bytes made{0};
     for (const TensorIndex t : op.outputs) {
       const GraphTensor& out = graph.tensors[t];

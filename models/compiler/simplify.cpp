@@ -38,7 +38,8 @@ Simplified simplify(OpGraph graph, const SimplifyRules& rules, const SimplifyOpt
     if (common != nullptr && layout.ops_added > 0) share_common_subexpressions(edit, *common);
     passes.push_back(std::move(layout));
   }
-  const ConstantRules constants{.parameters = false, .bytes_max = options.constant_bytes_max};
+  const ConstantRules constants{
+      .parameters = false, .bytes_max = options.constant_bytes_max, .ranges = !training};
   const ConstantRules frozen{.parameters = true, .bytes_max = options.constant_bytes_max};
   if (rules.constants) fold_constants(edit, constants, report("constants"));
   if (rules.freeze && !training) fold_constants(edit, frozen, report("freeze"));

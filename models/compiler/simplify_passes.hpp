@@ -14,6 +14,9 @@ void remove_no_ops(GraphEdit& edit, Simplification& report);
 struct ConstantRules {
   bool parameters = false;  ///< Parameters and buffers count as constants.
   Bytes bytes_max{0};       ///< Of a result; with parameters any size.
+  /// So do numbers in a row. AOTAutograd's joint graph folds only tensors of one value (joint_graph.py,
+  /// constant_fold_uniform_value): what backward reads of a range is made by a kernel and kept.
+  bool ranges = true;
 };
 void fold_constants(GraphEdit& edit, const ConstantRules& rules, Simplification& report);
 
