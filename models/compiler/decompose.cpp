@@ -125,9 +125,29 @@ void Decomposer::find_wide_sums() {
   }
 }
 
+/// torch.matmul of batches is bmm of three dimensions: an operand whose batches do not fold into one is
+/// copied first, and it is the copy that backward reads.
+void Decomposer::fold_batches(const Op& op, std::vector<TensorIndex>& inputs) {
+  if (op.kind->name != "matmul" || shape(inputs[1]).rank() <= 2) return;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const TensorType type = writer_.type(inputs[i]);
+    if (type.shape.rank() <= 3) continue;
+    std::int64_t batch = 1;
+    for (int d = 0; d + 2 < type.shape.rank(); ++d) batch *= type.shape[d];
+    if (view_strides(type, Dims{batch, type.shape.back(1), type.shape.back()})) continue;
+    inputs[i] = add("contiguous", {inputs[i]});
+    folded_.push_back({.forward = op_, .given = op.inputs[i], .copy = inputs[i]});
+  }
+}
+
 void Decomposer::copy(const Op& op) {
   std::vector<TensorIndex> inputs;
   for (const TensorIndex t : op.inputs) inputs.push_back(t == graph_none ? t : now_[t]);
+  if (op.phase == Phase::Forward) fold_batches(op, inputs);
+  if (op.phase == Phase::Backward && op.gradient_of != graph_none && op.kind->name == "transpose")
+    for (const FoldedOperand& folded : folded_)
+      if (folded.forward == &old_.ops[op.gradient_of] && folded.given == op.inputs.front())
+        inputs.front() = folded.copy;
   const std::vector<TensorIndex> made = writer_.add(*op.kind, op.name, std::move(inputs), op.attributes);
   for (std::size_t k = 0; k < made.size(); ++k) {
     now_[op.outputs[k]] = made[k];

@@ -52,6 +52,7 @@ class Decomposer {
  private:
   void copy_given();
   void copy(const Op& op);
+  void fold_batches(const Op& op, std::vector<TensorIndex>& inputs);
   void find_wide_sums();
   void join_casts();
 
@@ -59,6 +60,13 @@ class Decomposer {
   GraphWriter writer_;
   std::vector<TensorIndex> now_;         ///< By tensor of the old graph.
   std::vector<std::uint8_t> wide_sums_;  ///< By op of the old graph: a sum that is fp32 in the end.
+  /// An operand of a product of the forward pass that was copied.
+  struct FoldedOperand {
+    const Op* forward = nullptr;
+    TensorIndex given = graph_none;  ///< Of the old graph.
+    TensorIndex copy = graph_none;
+  };
+  std::vector<FoldedOperand> folded_;
   const Op* op_ = nullptr;
   std::int32_t made_ = 0;  ///< Ops made of it so far.
   std::string_view taken_from_;

@@ -93,6 +93,25 @@ TEST_CASE("the gradient of a loss by labels is written by comparing places, not 
   CHECK(taken(graph, Phase::Backward, "_log_softmax_backward_data") == Names{"exp", "sum", "mul", "sub"});
 }
 
+TEST_CASE("products of batches read copies of operands that do not fold, and backward reads the copies too") {
+  // Two heads of [2, 3, 2, 4]: as [2, 2, 3, 4] their batches do not lie one behind the other.
+  const OpGraph graph =
+      decompose(step_of("  - h = transpose(reshape(linear(x, 8), [2, 3, 2, 4]), 1, 2)\n  - z = matmul(h, "
+                        "transpose(h, -2, -1))\n",
+                        pure));
+  CHECK(count(graph, Phase::Forward, "contiguous") == 2);
+  for (const Op& op : graph.ops)
+    if (op.kind->name == "matmul" && op.phase == Phase::Backward)
+      for (const TensorIndex t : op.inputs) {
+        if (graph.tensors[t].type.shape.rank() != 4) continue;
+        // A look at a copy, or at the gradient, which is made in backward.
+        const Op& maker = graph.ops[graph.tensors[t].producer];
+        if (maker.kind->name != "transpose") continue;
+        const Op& source = graph.ops[graph.tensors[maker.inputs.front()].producer];
+        CHECK((source.kind->name == "contiguous" || source.phase == Phase::Backward));
+      }
+}
+
 TEST_CASE("sums of 16 bits that end in fp32 are fp32 at once") {
   const TrainingOptions options = training_of(TrainingPrecision::Autocast);
   const OpGraph step = step_of("  - z = linear(linear(x, 8), 6)\n", options);
