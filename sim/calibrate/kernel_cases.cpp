@@ -369,6 +369,7 @@ bool cross_entropy(KernelCase& c, const Name& name) {
         {widen, cold},
         {RowReduction{Kind::LogSoftmax, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
         {LossGather{rows, classes, Dtype::Fp32, false}, cold},
+        {TinyKernel{}, cold},  // The loss's own gradient, 1.
         {LossGather{rows, classes, Dtype::Fp32, true}, cold},
         {RowReduction{Kind::SoftmaxBackward, rows, classes, Dtype::Fp32, Dtype::Fp32}, cold},
         {narrow, cold}};
