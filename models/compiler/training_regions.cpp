@@ -19,6 +19,12 @@ OpIndex first_of(const OpGraph& graph, Phase phase) {
   return i;
 }
 
+/// PyTorch prefers cuDNN's attention on compute capability 9.0 and 10.0 (sdp_utils.cpp,
+/// check_prefer_cudnn_attention): the multiprocessors with 228 KiB of shared memory.
+bool runs_cudnn_attention(const GpuSpec& gpu) {
+  return gpu.vendor == Vendor::Nvidia && gpu.sm && gpu.sm->shared_memory == Bytes(228 * 1024);
+}
+
 /// Ops of the backward pass that run together.
 struct Piece {
   std::size_t region = graph_none;  ///< Of the forward pass; none: the engine's own.
@@ -140,6 +146,7 @@ class TrainingSplitter {
     part.graph = std::move(simplified.graph);
     if (first_of(part.graph, Phase::Backward) == part.graph.ops.size()) return;
     RecomputeOptions recompute = options_.recompute.value_or(RecomputeOptions());
+    recompute.attention_is_expensive = recompute.attention_is_expensive && !runs_cudnn_attention(gpu_);
     if (options_.recompute_by_time) recompute.times = op_times(part.graph, gpu_);
     auto joint = std::make_shared<const OpGraph>(std::move(part.graph));
     RecomputePlan plan = plan_recompute(*joint, recompute);

@@ -54,7 +54,7 @@ CompileOptions bare(const CompileOptions& options) {
   none.groups.reset();
   none.mode.simplify = {
       .dead_code = false, .inference_dropout = false, .constants = false, .common_subexpressions = false};
-  none.mode.products.templates = false;
+  none.mode.products.templates = none.mode.products.padding = false;
   none.mode.cuda_graphs = CudaGraphPolicy::None;
   none.buckets.reset();
   none.precision.reset();
@@ -217,6 +217,8 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   measure("attention patterns");
   of(partial).mode.simplify = full.mode.simplify;
   measure("graph passes");
+  of(partial).mode.products.padding = full.mode.products.padding;
+  measure("padded products");
   of(partial).mode.fusion = full.mode.fusion;
   of(partial).groups = full.groups;
   of(partial).mode.products = full.mode.products;
