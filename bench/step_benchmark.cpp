@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "models/compiler/compile.hpp"
+#include "sim/app/compiled_variant.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/config/hardware_reader.hpp"
@@ -33,6 +35,26 @@ constexpr const char* gpt2_prefill = R"(name: GPT-2 prefill
 hardware: h200
 host: xeon-h200-cloud
 workload: {network: gpt2, step: prefill, batch: 1, sequence: 1024}
+)";
+
+constexpr const char* gpt2_training = R"(name: GPT-2 training
+hardware: h200
+host: xeon-h200-cloud
+workload: {network: gpt2, step: training, batch: 16, sequence: 1024, optimizer: adamw_fused}
+)";
+
+constexpr const char* gpt2_training_compiled = R"(name: GPT-2 training, compiled
+hardware: h200
+host: xeon-h200-cloud
+workload: {network: gpt2, step: training, batch: 16, sequence: 1024, optimizer: adamw_fused}
+backend: inductor
+)";
+
+constexpr const char* llama_training_compiled = R"(name: Llama-3-70B training, compiled
+hardware: h200
+host: xeon-h200-cloud
+workload: {network: llama3_70b, step: training, batch: 1, sequence: 2048, optimizer: adamw_fused}
+backend: inductor
 )";
 
 constexpr const char* kernels = R"(name: 300 kernels
@@ -61,6 +83,23 @@ void parse_to_report(benchmark::State& state, const char* text) {
 BENCHMARK_CAPTURE(parse_to_report, llama_decode, llama_decode)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(parse_to_report, gpt2_prefill, gpt2_prefill)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(parse_to_report, kernels, kernels)->Unit(benchmark::kMillisecond);
+
+BENCHMARK_CAPTURE(parse_to_report, gpt2_training, gpt2_training)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(parse_to_report, gpt2_training_compiled, gpt2_training_compiled)
+    ->Unit(benchmark::kMillisecond);
+
+/// A compiled step planned: traced, taken apart, simplified, cut, fused; nothing simulated.
+void compile(benchmark::State& state, const char* text) {
+  const Scenario scenario = read_scenario_text(text, "scenario.yaml", warm_options());
+  const Variant& variant = scenario.variants.front();
+  const SizedWorkload run = sized(std::get<NetworkWorkload>(variant.workload.source), variant);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        compile_step(run.workload.graph, *variant.compile, *variant.hardware).regions.size());
+  state.counters["ops"] = static_cast<double>(run.workload.graph->ops.size());
+}
+BENCHMARK_CAPTURE(compile, gpt2_training, gpt2_training_compiled)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(compile, llama3_70b_training, llama_training_compiled)->Unit(benchmark::kMillisecond);
 
 /// Its parts.
 void read(benchmark::State& state, const char* text) {
