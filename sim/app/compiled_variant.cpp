@@ -207,14 +207,20 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
                          variant.steps));
   Variant partial = variant;
   of(partial) = bare(full);
+  std::optional<CompileOptions> measured;
   const auto measure = [&](const char* name) {
+    if (measured == of(partial)) return;  // Nothing was switched on.
+    measured = of(partial);
     const SizedWorkload run = sized(workload, partial);
     const CompiledStep step = compile_variant(run.workload, partial);
     add(name, step_time(compiled_program(run.workload, partial, step).built, variant.steps));
   };
   measure(full.backend.python ? "calls without a dispatch each" : "calls without Python");
-  of(partial).attention_patterns = full.attention_patterns;
-  measure("attention patterns");
+  const std::vector<AttentionSite> sites = attention_sites(*workload.forward);
+  if (std::any_of(sites.begin(), sites.end(), [](const AttentionSite& s) { return s.refusal.empty(); })) {
+    of(partial).attention_patterns = full.attention_patterns;
+    measure("attention patterns");
+  }
   of(partial).mode.simplify = full.mode.simplify;
   measure("graph passes");
   of(partial).mode.products.padding = full.mode.products.padding;
@@ -225,7 +231,8 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   // What is fused is chosen together with what is kept, and is slower without.
   of(partial).recompute.reset();
   measure("fusion");
-  of(partial).recompute = full.recompute;
+  // Asking for what is done in any case changes nothing.
+  if (full.recompute != RecomputeOptions()) of(partial).recompute = full.recompute;
   of(partial).recompute_by_time = full.recompute_by_time;
   measure("what backward keeps");
   of(partial).precision = full.precision;
