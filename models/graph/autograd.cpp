@@ -55,11 +55,27 @@ void Backward::mark_needs(OpIndex first, OpIndex last) {
   }
 }
 
+/// Says which op keeps gradients from coming through, if there is anything to train.
+void Backward::refuse(OpIndex first, OpIndex last) const {
+  const OpGraph& graph = writer_.graph;
+  for (OpIndex i = last; i-- > first;) {
+    const Op& op = graph.ops[i];
+    const GradientEntry* const entry = find_gradient(op.kind->name);
+    const bool trained = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                     [&](TensorIndex t) { return t != graph_none && needs_[t] != 0; });
+    if (trained && entry != nullptr && entry->rule == nullptr)
+      throw GraphError(op.place,
+                       "nothing that is trained leads to the loss: no gradient comes through '" + op.name +
+                           "' (" + std::string(op.kind->name) + ")",
+                       "write it in other ops, or give another tensor first");
+  }
+  throw GraphError({}, "nothing that is trained leads to the loss",
+                   "a network to be trained has parameters, and what they lead to comes first in 'gives'");
+}
+
 void Backward::run(TensorIndex loss, OpIndex first, OpIndex last) {
   mark_needs(first, last);
-  if (needs_[loss] == 0)
-    throw GraphError({}, "nothing that is trained leads to the loss",
-                     "a network to be trained has parameters");
+  if (needs_[loss] == 0) refuse(first, last);
   const std::size_t tensors = writer_.graph.tensors.size();
   if (!checkpoints(first, last).empty()) find_kept(loss, first, last);
   gradient_.assign(tensors, graph_none);

@@ -73,6 +73,7 @@ class Backward {
   TensorIndex saved(TensorIndex t) const;
   TensorIndex reduced_to(TensorIndex gradient, const TensorType& type);
   void mark_needs(OpIndex first, OpIndex last);
+  [[noreturn]] void refuse(OpIndex first, OpIndex last) const;
   void through(OpIndex op);
   void recompute(CallIndex call);
   std::vector<CallIndex> checkpoints(OpIndex first, OpIndex last) const;

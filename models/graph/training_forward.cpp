@@ -166,6 +166,10 @@ class ForwardWriter {
       now_[op.outputs[k]] = made[k];
       w_.graph.tensors[made[k]].name = forward_.tensors[op.outputs[k]].name;
     }
+    // Whoever reads a tensor behind an op that changes it reads what the op made.
+    if (op.kind->name.back() == '_' && !made.empty() && op.inputs.front() != graph_none &&
+        w_.type(made.front()) == w_.type(now_[op.inputs.front()]))
+      now_[op.inputs.front()] = made.front();
   }
 
   /// A batched product runs on copies of operands that it cannot read as they lie, and saves these, so that

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,9 @@
 
 namespace gpusim {
 namespace {
+
+/// Micro-batches that are tried at most: each is simulated.
+constexpr std::int64_t parts_max = 64;
 
 struct Setting {
   std::vector<std::string> changes;
@@ -100,7 +104,7 @@ report::OutOfMemory fit_memory(const NetworkWorkload& workload, const Variant& v
   const std::vector<Setting> settings = settings_of(plain);
   const std::int64_t batch = workload.sizes.batch;
   bool enough = false;  // With a smaller batch nothing would have to be made again.
-  for (std::int64_t parts = 1; parts <= batch && !enough; ++parts) {
+  for (std::int64_t parts = 1; parts <= std::min(batch, parts_max) && !enough; ++parts) {
     if (batch % parts != 0) continue;
     for (Setting setting : settings) {
       const bool nothing_made_again = setting.changes.empty();

@@ -29,7 +29,9 @@ Bytes eager_bytes(const OpGraph& graph, const CompiledKernel& kernel) {
       continue;
     if (op.kind->fusion == FusionClass::Scatter) {
       // Only what is written is read; the rest of the memory stays untouched.
-      bytes += 2 * stored_bytes(graph.tensors[op.inputs.back()].type);
+      const auto last =
+          std::find_if(op.inputs.rbegin(), op.inputs.rend(), [](TensorIndex t) { return t != graph_none; });
+      if (last != op.inputs.rend()) bytes += 2 * stored_bytes(graph.tensors[*last].type);
       continue;
     }
     for (const TensorIndex t : op.inputs)

@@ -149,7 +149,8 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   if (result.device.peak && step_seconds > 0) {
     const double peak = result.device.peak->value();
     if (m.model_flops) m.mfu = *m.model_flops / step_seconds / peak;
-    if (hardware_flops > 0 && hardware_flops >= m.model_flops.value_or(0))
+    // Of a training step it may be below MFU: a first layer's input needs no gradient, and MFU counts it.
+    if (hardware_flops > 0 && (result.hardware_flops || hardware_flops >= m.model_flops.value_or(0)))
       m.hfu = hardware_flops / step_seconds / peak;
   }
   if (ranking.bytes) m.hbm_bytes = ranking.per_step(*ranking.bytes);

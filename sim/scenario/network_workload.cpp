@@ -108,7 +108,16 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
     fields.errors().add(node.diagnostic("a network needs 'host': its ops are priced on a CPU",
                                         "write for example 'host: xeon-h200-cloud' at the top"));
   fields.done();
-  workload.dtype = std::string(name(dtype));
+  // What runs in 8 bits is held against the rate of 8 bits.
+  const bool fp8 = source.training && source.training->precision == TrainingPrecision::Fp8;
+  workload.dtype = fp8 ? "fp8" : std::string(name(dtype));
+  if (source.training && dtype != ElementType::Fp32 && dtype != ElementType::Bf16 &&
+      dtype != ElementType::Fp16)
+    fields.errors().add((node.has("dtype") ? node.at("dtype") : node)
+                            .diagnostic(fmt::format("training is modelled in fp32, bf16 and fp16, not in {}",
+                                                    gpusim::name(dtype)),
+                                        "for products of 8 bits write 'dtype: bf16' and 'precision: fp8'"));
+  fields.errors().throw_if_any();
   const Node where = hf_config ? *hf_config : node.at("network");
   source.network = std::make_shared<const Network>(std::move(network));
   const auto check_size = [&](std::size_t ops, std::int64_t times) {

@@ -46,12 +46,21 @@ OptimizerOptions read_optimizer(const Node& node) {
   if (!node.is_map()) return read_optimizer_word(node);
   OptimizerOptions options;
   Fields fields(node);
+  bool has_loop = false;
   fields.optional_with("kind", [&](const Node& kind) {
     const OptimizerOptions word = read_optimizer_word(kind);
     options.kind = word.kind;
     options.loop = word.loop;
+    has_loop = kind.text().find('_') != std::string::npos;
   });
+  const auto needs_kind = [&](const Node& key) {
+    if (options.kind == OptimizerKind::None)
+      key.fail("is of an optimizer, and the kind is none", "name a kind: sgd, adam or adamw");
+  };
   fields.optional_with("loop", [&](const Node& loop) {
+    needs_kind(loop);
+    if (has_loop)
+      loop.fail("the kind says it already", "write one of both, such as 'kind: adamw' and 'loop: fused'");
     options.loop = loop.one_of<OptimizerLoop>({{"for", OptimizerLoop::ForLoop},
                                                {"foreach", OptimizerLoop::Foreach},
                                                {"fused", OptimizerLoop::Fused}});
@@ -63,7 +72,10 @@ OptimizerOptions read_optimizer(const Node& node) {
                     "write 'kind: sgd', or leave it away");
   });
   fields.optional("zero_to_none", options.zero_to_none);
-  fields.optional("clip_norm", options.clip_norm);
+  fields.optional_with("clip_norm", [&](const Node& clip) {
+    options.clip_norm = clip.as<bool>();
+    if (options.clip_norm) needs_kind(clip);
+  });
   fields.done();
   return options;
 }

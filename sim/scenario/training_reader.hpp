@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 6> training_keys{
     "precision", "optimizer", "loss", "loss_chunks", "accumulation", "checkpointing"};
 
 /// No more micro-batches in a step, or parts of a loss, than this.
-inline constexpr std::int64_t accumulation_max = 65'536;
+inline constexpr std::int64_t accumulation_max = 1'024;
 inline constexpr std::int64_t loss_chunks_max = 65'536;
 
 /// The training of a workload with everything laid over; null counts as absent. Nothing for steps of another

@@ -229,6 +229,23 @@ TEST_CASE("a step that trains nothing is refused") {
   CHECK_THROWS_AS(step_of("  - z = gelu(x)\n"), GraphError);
 }
 
+TEST_CASE("an op that lets no gradient through is named where that leaves nothing to train") {
+  std::string message;
+  try {
+    step_of("  - z = to(argmax(linear(x, 4)), 'fp32')\n");
+  } catch (const GraphError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("no gradient comes through") != std::string::npos);
+  CHECK(message.find("argmax") != std::string::npos);
+}
+
+TEST_CASE("gradients go through an op that changes a tensor to whoever reads that tensor behind it") {
+  // x + the layer's result, added in place: z is t behind the addition.
+  const OpGraph graph = step_of("  - t = x * 1.5\n  - add_(t, linear(x, 4))\n  - z = t * 2.0\n");
+  CHECK(count(graph, Phase::Backward, "matmul") == 1);
+}
+
 TEST_CASE("micro-batches add up in gradients that stay") {
   TrainingOptions options = pure();
   options.accumulation = 4;

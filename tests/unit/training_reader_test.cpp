@@ -100,7 +100,7 @@ TEST_CASE("The word for an optimizer is a kind, and how it goes over its tensors
     CHECK(training("{optimizer: {kind: " + word + "}}").optimizer == options);
   }
   CHECK(training("{optimizer: none}").optimizer.kind == OptimizerKind::None);
-  CHECK(training("{optimizer: {kind: adam_fused, loop: for}}").optimizer.loop == OptimizerLoop::ForLoop);
+  CHECK(training("{optimizer: {kind: adam, loop: for}}").optimizer.loop == OptimizerLoop::ForLoop);
 }
 
 TEST_CASE("Keys about training are refused in steps of another kind", "[bad_input]") {
@@ -134,8 +134,13 @@ TEST_CASE("Mistakes about training are located and explained, all at once", "[ba
         "w.yaml:1:15: error: loss_chunks: only cross-entropy is worked out in parts\n"
         "  hint: write 'loss: cross_entropy', or leave it away");
   CHECK(answer("{accumulation: 0}") == "w.yaml:1:16: error: accumulation: must be at least 1, not 0");
-  CHECK(answer("{accumulation: 65537}") ==
-        "w.yaml:1:16: error: accumulation: must be at most 65536, not 65537");
+  CHECK(answer("{accumulation: 1025}") == "w.yaml:1:16: error: accumulation: must be at most 1024, not 1025");
+  CHECK(answer("{optimizer: {kind: adamw_fused, loop: for}}") ==
+        "w.yaml:1:39: error: optimizer.loop: the kind says it already\n"
+        "  hint: write one of both, such as 'kind: adamw' and 'loop: fused'");
+  CHECK(answer("{optimizer: {kind: none, clip_norm: true}}") ==
+        "w.yaml:1:37: error: optimizer.clip_norm: is of an optimizer, and the kind is none\n"
+        "  hint: name a kind: sgd, adam or adamw");
   CHECK(answer("{checkpointing: block}") ==
         "w.yaml:1:17: error: checkpointing: unknown name 'block'\n  hint: did you mean 'blocks'?");
   CHECK(answer("{optimizer: x, loss: y, checkpointing: z}").find("checkpointing") != std::string::npos);
