@@ -69,6 +69,20 @@ std::vector<report::MemoryMark> memory_marks(const std::vector<StepMark>& marks,
   return result;
 }
 
+/// Budgets that the ladder's steps and the knapsack do not reach: neither asks for all that is kept.
+void note_missed_budgets(const CompiledStep& step, const Variant& variant, std::vector<std::string>& notes) {
+  constexpr double tolerance = 0.02;
+  if (!variant.compile->recompute) return;
+  const double budget = variant.compile->recompute->memory_budget;
+  for (const RegionRecompute& region : step.recompute)
+    if (region.plan.policy == RecomputePolicy::MemoryBudget && region.plan.memory_ratio > budget + tolerance)
+      notes.push_back(fmt::format(
+          "a memory budget of {:.0f} % is not met in {}: {:.0f} % of what min_cut keeps stays, for what "
+          "backward's products read and what must not run again is not up for choice; gpusim explain "
+          "lists it",
+          100 * budget, region.region, 100 * region.plan.memory_ratio));
+}
+
 BuiltProgram build_compiled_network(const NetworkWorkload& workload, const Variant& variant,
                                     bool memory_curve, report::VariantResult& result) {
   const CompiledStep step = compile_variant(workload, variant);
@@ -91,6 +105,7 @@ BuiltProgram build_compiled_network(const NetworkWorkload& workload, const Varia
     result.memory_marks = memory_marks(compiled.built.marks, [&](std::uint32_t i) { return curve[i]; });
   }
   result.compile_time = step.compile_time;
+  note_missed_budgets(step, variant, result.notes);
   for (const RegionPlan& region : step.regions)
     if (!region.not_captured.empty()) result.cuda_graphs_cut_by.push_back(region.not_captured);
   for (const BreakReport& cut : step.captured.breaks) {
