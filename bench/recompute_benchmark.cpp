@@ -102,6 +102,11 @@ BENCHMARK(whole_flow<MaxFlow::PushRelabel>)->Arg(12)->Arg(24)->Arg(48)->Unit(ben
 BENCHMARK(whole_flow<MaxFlow::BoykovKolmogorov>)->Arg(12)->Arg(24)->Arg(48)->Unit(benchmark::kMillisecond);
 BENCHMARK(whole_flow<MaxFlow::EdmondsKarp>)->Arg(12)->Arg(24)->Arg(48)->Unit(benchmark::kMillisecond);
 
+void layers(benchmark::internal::Benchmark* bench) {
+  for (const std::int64_t count : {12, 24, 48, 192, 768}) bench->Arg(count);
+  bench->Unit(benchmark::kMillisecond)->Complexity();
+}
+
 /// The cut as it is made, layers that are no two alike.
 template <MaxFlow algorithm>
 void distinct_cut(benchmark::State& state) {
@@ -110,30 +115,9 @@ void distinct_cut(benchmark::State& state) {
     benchmark::DoNotOptimize(min_cut(joint.graph, joint.facts, joint.bans, algorithm).weight);
   count(state, joint.graph.size());
 }
-BENCHMARK(distinct_cut<MaxFlow::PushRelabel>)
-    ->Arg(12)
-    ->Arg(24)
-    ->Arg(48)
-    ->Arg(192)
-    ->Arg(768)
-    ->Unit(benchmark::kMillisecond)
-    ->Complexity();
-BENCHMARK(distinct_cut<MaxFlow::BoykovKolmogorov>)
-    ->Arg(12)
-    ->Arg(24)
-    ->Arg(48)
-    ->Arg(192)
-    ->Arg(768)
-    ->Unit(benchmark::kMillisecond)
-    ->Complexity();
-BENCHMARK(distinct_cut<MaxFlow::EdmondsKarp>)
-    ->Arg(12)
-    ->Arg(24)
-    ->Arg(48)
-    ->Arg(192)
-    ->Arg(768)
-    ->Unit(benchmark::kMillisecond)
-    ->Complexity();
+BENCHMARK(distinct_cut<MaxFlow::PushRelabel>)->Apply(layers);
+BENCHMARK(distinct_cut<MaxFlow::BoykovKolmogorov>)->Apply(layers);
+BENCHMARK(distinct_cut<MaxFlow::EdmondsKarp>)->Apply(layers);
 
 /// A whole plan: the op graph read, bans, cut, which ops run where.
 void plan(benchmark::State& state) {
@@ -141,7 +125,7 @@ void plan(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(plan_recompute(graph).saved_bytes);
   count(state, graph.ops.size());
 }
-BENCHMARK(plan)->Arg(12)->Arg(24)->Arg(48)->Arg(192)->Arg(768)->Unit(benchmark::kMillisecond)->Complexity();
+BENCHMARK(plan)->Apply(layers);
 
 void apply(benchmark::State& state) {
   const OpGraph graph = gpt2(state.range(0));

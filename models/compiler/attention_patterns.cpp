@@ -171,54 +171,24 @@ class AttentionFuser {
   }
 
   OpGraph run() && {
-    copy_given();
+    now_ = w_.copy_given(graph_);
     std::vector<OpIndex> begin;
     for (OpIndex i = 0; i < graph_.ops.size(); ++i) {
       begin.push_back(static_cast<OpIndex>(w_.graph.ops.size()));
       copy(i);
     }
     begin.push_back(static_cast<OpIndex>(w_.graph.ops.size()));
-    w_.graph.calls = graph_.calls;
-    for (BlockCall& call : w_.graph.calls) {
-      call.first = begin[call.first];
-      call.last = begin[call.last];
-    }
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      const OpIndex until = graph_.tensors[t].named_until;
-      if (until == graph_none || now_[t] == graph_none || begin[until + 1] == 0) continue;
-      w_.graph.tensors[now_[t]].named_until = begin[until + 1] - 1;
-    }
+    w_.copy_frames(graph_, begin, now_);
     for (const TensorIndex t : graph_.outputs) w_.graph.outputs.push_back(now_[t]);
     return std::move(w_.graph);
   }
 
  private:
-  void copy_given() {
-    now_.assign(graph_.tensors.size(), graph_none);
-    std::vector<StorageIndex> storages(graph_.storages.size(), graph_none);
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t) {
-      GraphTensor tensor = graph_.tensors[t];
-      if (tensor.producer != graph_none) continue;
-      StorageIndex& storage = storages[tensor.storage];
-      if (storage == graph_none) {
-        storage = static_cast<StorageIndex>(w_.graph.storages.size());
-        w_.graph.storages.push_back(graph_.storages[tensor.storage]);
-      }
-      tensor.storage = storage;
-      tensor.named_until = graph_none;
-      now_[t] = static_cast<TensorIndex>(w_.graph.tensors.size());
-      w_.graph.tensors.push_back(std::move(tensor));
-    }
-  }
-
   void copy(OpIndex i) {
     const Op& op = graph_.ops[i];
     const auto fused = at_.find(i);
     if (fused == at_.end() && gone_[i] != 0) return;
-    w_.where = {};
-    w_.where.call = op.call;
-    w_.where.in_repeat = op.in_repeat;
-    w_.where.place = op.place;
+    w_.where = GraphWriter::where_of(op);
     w_.module_calls = op.module_calls;
     std::vector<TensorIndex> made;
     const auto now = [&](TensorIndex t) { return t == graph_none ? t : now_[t]; };

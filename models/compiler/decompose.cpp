@@ -87,23 +87,6 @@ void Decomposer::give(std::size_t output, TensorIndex t) {
     writer_.graph.tensors[t].name = old_.tensors[old].name;
 }
 
-void Decomposer::copy_given() {
-  now_.assign(old_.tensors.size(), graph_none);
-  std::vector<StorageIndex> storages(old_.storages.size(), graph_none);
-  for (TensorIndex t = 0; t < old_.tensors.size(); ++t) {
-    const GraphTensor& tensor = old_.tensors[t];
-    if (tensor.producer != graph_none) continue;
-    now_[t] = static_cast<TensorIndex>(writer_.graph.tensors.size());
-    writer_.graph.tensors.push_back(tensor);
-    StorageIndex& storage = storages[tensor.storage];
-    if (storage == graph_none) {
-      storage = static_cast<StorageIndex>(writer_.graph.storages.size());
-      writer_.graph.storages.push_back(old_.storages[tensor.storage]);
-    }
-    writer_.graph.tensors.back().storage = storage;
-  }
-}
-
 /// Sums of 16 bits that are cast to fp32 behind nothing but views: autocast runs them in fp32, and the casts
 /// there and back undo each other.
 void Decomposer::find_wide_sums() {
@@ -157,22 +140,15 @@ void Decomposer::copy(const Op& op) {
 }
 
 OpGraph Decomposer::run() && {
-  copy_given();
+  now_ = writer_.copy_given(old_);
   find_wide_sums();
   OpGraph& graph = writer_.graph;
-  graph.calls = old_.calls;
   const std::size_t ops = old_.ops.size();
   std::vector<OpIndex> begin(ops + 1);
   for (std::size_t i = 0; i < ops; ++i) {
     const Op& op = old_.ops[i];
     begin[i] = static_cast<OpIndex>(graph.ops.size());
-    writer_.where = {.phase = op.phase,
-                     .call = op.call,
-                     .in_repeat = op.in_repeat,
-                     .recomputed = op.recomputed,
-                     .accumulates = op.accumulates,
-                     .place = op.place,
-                     .gradient_of = graph_none};
+    writer_.where = GraphWriter::where_of(op);
     // Of an op that became several, the one that makes its result.
     if (op.gradient_of != graph_none && begin[op.gradient_of + 1] > 0)
       writer_.where.gradient_of = begin[op.gradient_of + 1] - 1;
@@ -201,13 +177,7 @@ OpGraph Decomposer::run() && {
     }
   }
   begin[ops] = static_cast<OpIndex>(graph.ops.size());
-  for (BlockCall& call : graph.calls) {
-    call.first = begin[call.first];
-    call.last = begin[call.last];
-  }
-  for (std::size_t t = 0; t < old_.tensors.size(); ++t)
-    if (const OpIndex until = old_.tensors[t].named_until; until != graph_none && now_[t] != graph_none)
-      graph.tensors[now_[t]].named_until = std::max(begin[until], begin[until + 1] - 1);
+  writer_.copy_frames(old_, begin, now_);
   for (const TensorIndex t : old_.outputs) graph.outputs.push_back(now_[t]);
   join_casts();
   return std::move(writer_.graph);

@@ -50,7 +50,6 @@ class Decomposer {
   void name_after(std::string_view aten) { taken_from_ = aten; }
 
  private:
-  void copy_given();
   void copy(const Op& op);
   void fold_batches(const Op& op, std::vector<TensorIndex>& inputs);
   void find_wide_sums();

@@ -149,13 +149,10 @@ void Backward::recompute(CallIndex c) {
     const bool keeps = checkpointing_ == Checkpointing::Selective && !call.runs_again &&
                        op.kind->recompute == RecomputeClass::Expensive;
     if (keeps) continue;
-    writer_.where = {.phase = Phase::Backward,
-                     .call = op.call,
-                     .in_repeat = op.in_repeat,
-                     .recomputed = true,
-                     .accumulates = false,
-                     .place = op.place,
-                     .gradient_of = i};
+    writer_.where = GraphWriter::where_of(op);
+    writer_.where.phase = Phase::Backward;
+    writer_.where.recomputed = true;
+    writer_.where.gradient_of = i;
     std::vector<TensorIndex> inputs;
     for (const TensorIndex t : op.inputs) inputs.push_back(t == graph_none ? t : saved(t));
     writer_.module_calls = op.module_calls;
@@ -176,13 +173,8 @@ void Backward::through(OpIndex index) {
         op.place, "'" + op.name + "' cannot be trained: " + std::string(op.kind->name) + " has no backward",
         "write it in other ops, or keep it away from what leads to the loss");
   if (entry->rule == nullptr) return;
-  writer_.where = {.phase = Phase::Backward,
-                   .call = op.call,
-                   .in_repeat = op.in_repeat,
-                   .recomputed = false,
-                   .accumulates = false,
-                   .place = op.place,
-                   .gradient_of = graph_none};
+  writer_.where = GraphWriter::where_of(op);
+  writer_.where.phase = Phase::Backward;
   writer_.where.gradient_of = index;
   ++writer_.nodes;
   op_ = &op;

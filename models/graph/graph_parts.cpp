@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/graph/graph_writer.hpp"
 #include "models/graph/like_index.hpp"
 
 namespace gpusim {
@@ -88,21 +89,10 @@ GraphPart take_part(const OpGraph& whole, const std::vector<OpIndex>& ops) {
   return part;
 }
 
-GraphJoiner::GraphJoiner(const OpGraph& whole) : whole_(whole), now_(whole.tensors.size(), graph_none) {
-  std::vector<StorageIndex> storages(whole.storages.size(), graph_none);
-  for (TensorIndex t = 0; t < whole.tensors.size(); ++t) {
-    GraphTensor tensor = whole.tensors[t];
-    if (tensor.producer != graph_none) continue;
-    StorageIndex& storage = storages[tensor.storage];
-    if (storage == graph_none) {
-      storage = static_cast<StorageIndex>(made_.storages.size());
-      made_.storages.push_back(whole.storages[tensor.storage]);
-    }
-    tensor.storage = storage;
-    tensor.named_until = graph_none;
-    now_[t] = static_cast<TensorIndex>(made_.tensors.size());
-    made_.tensors.push_back(std::move(tensor));
-  }
+GraphJoiner::GraphJoiner(const OpGraph& whole) : whole_(whole) {
+  GraphWriter writer;
+  now_ = writer.copy_given(whole);
+  made_ = std::move(writer.graph);
   made_.calls = whole.calls;
 }
 

@@ -32,6 +32,49 @@ TensorIndex GraphWriter::add_tensor(std::string name, const TensorType& type, Ro
   return static_cast<TensorIndex>(graph.tensors.size() - 1);
 }
 
+GraphWriter::Where GraphWriter::where_of(const Op& op) {
+  return {.phase = op.phase,
+          .call = op.call,
+          .in_repeat = op.in_repeat,
+          .recomputed = op.recomputed,
+          .accumulates = op.accumulates,
+          .place = op.place,
+          .gradient_of = graph_none};
+}
+
+std::vector<TensorIndex> GraphWriter::copy_given(const OpGraph& from) {
+  std::vector<TensorIndex> now(from.tensors.size(), graph_none);
+  std::vector<StorageIndex> storages(from.storages.size(), graph_none);
+  for (std::size_t t = 0; t < from.tensors.size(); ++t) {
+    GraphTensor tensor = from.tensors[t];
+    if (tensor.producer != graph_none) continue;
+    StorageIndex& storage = storages[tensor.storage];
+    if (storage == graph_none) {
+      storage = static_cast<StorageIndex>(graph.storages.size());
+      graph.storages.push_back(from.storages[tensor.storage]);
+    }
+    tensor.storage = storage;
+    tensor.named_until = graph_none;
+    now[t] = static_cast<TensorIndex>(graph.tensors.size());
+    graph.tensors.push_back(std::move(tensor));
+  }
+  return now;
+}
+
+void GraphWriter::copy_frames(const OpGraph& from, const std::vector<OpIndex>& begin,
+                              const std::vector<TensorIndex>& now) {
+  graph.calls = from.calls;
+  for (BlockCall& call : graph.calls) {
+    call.first = begin[call.first];
+    call.last = begin[call.last];
+  }
+  for (std::size_t t = 0; t < from.tensors.size(); ++t) {
+    const OpIndex until = from.tensors[t].named_until;
+    if (until == graph_none || now[t] == graph_none || begin[until + 1] == 0) continue;
+    graph.tensors[now[t]].named_until = begin[until + 1] - 1;
+  }
+}
+
 std::vector<TensorIndex> GraphWriter::add(const OpKind& kind, std::string name,
                                           std::vector<TensorIndex> inputs, Attributes attributes) {
   Op op;

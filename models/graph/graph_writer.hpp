@@ -34,6 +34,8 @@ class GraphWriter {
     TextPlace place;
     OpIndex gradient_of = graph_none;
   } where;
+  /// Where an op stands; whose gradient it helps to work out is left out, as ops are counted anew.
+  static Where where_of(const Op& op);
   std::int32_t module_calls = 0;  ///< Goes to the next op, as `nodes` does.
   std::int32_t nodes = 0;
 
@@ -47,6 +49,16 @@ class GraphWriter {
   /// A tensor that no op makes.
   TensorIndex add_tensor(std::string name, const TensorType& type, Role role);
   const TensorType& type(TensorIndex t) const { return graph.tensors[t].type; }
+
+  // To write another graph anew, op by op.
+
+  /// Copies the tensors of `from` that no op makes, in their order, with their memory. Returns the copies by
+  /// tensor of `from`; none for those that an op makes.
+  std::vector<TensorIndex> copy_given(const OpGraph& from);
+  /// Copies the calls of `from`, and how long variables of its text live. `begin`: by op of `from`, and for
+  /// its end, how many ops stood here before what became of it; `now`: by tensor of `from`.
+  void copy_frames(const OpGraph& from, const std::vector<OpIndex>& begin,
+                   const std::vector<TensorIndex>& now);
 
  private:
   LikeIndex likes_;

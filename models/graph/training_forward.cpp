@@ -39,9 +39,8 @@ class ForwardWriter {
       : w_(writer), forward_(forward), options_(options) {}
 
   TensorIndex write() {
-    copy_given();
+    now_ = w_.copy_given(forward_);
     find_head();
-    w_.graph.calls = forward_.calls;
     const std::size_t ops = forward_.ops.size();
     std::vector<OpIndex> begin(ops + 1);
     for (std::size_t i = 0; i < ops; ++i) {
@@ -49,14 +48,7 @@ class ForwardWriter {
       if (i != head_) copy(forward_.ops[i]);
     }
     begin[ops] = static_cast<OpIndex>(w_.graph.ops.size());
-    for (BlockCall& call : w_.graph.calls) {
-      call.first = begin[call.first];
-      call.last = begin[call.last];
-    }
-    for (std::size_t t = 0; t < forward_.tensors.size(); ++t)
-      if (forward_.tensors[t].named_until != graph_none && now_[t] != graph_none &&
-          begin[forward_.tensors[t].named_until + 1] > 0)
-        w_.graph.tensors[now_[t]].named_until = begin[forward_.tensors[t].named_until + 1] - 1;
+    w_.copy_frames(forward_, begin, now_);
     const TensorIndex loss = add_loss();
     // The frame of the step ends behind the loss: what it calls by name lives so long.
     const auto last = static_cast<OpIndex>(w_.graph.ops.size() - 1);
@@ -68,24 +60,6 @@ class ForwardWriter {
   }
 
  private:
-  /// Tensors that are there before the step, in their order.
-  void copy_given() {
-    now_.assign(forward_.tensors.size(), graph_none);
-    std::vector<StorageIndex> storages(forward_.storages.size(), graph_none);
-    for (std::size_t t = 0; t < forward_.tensors.size(); ++t) {
-      const GraphTensor& tensor = forward_.tensors[t];
-      if (tensor.producer != graph_none) continue;
-      now_[t] = static_cast<TensorIndex>(w_.graph.tensors.size());
-      w_.graph.tensors.push_back(tensor);
-      StorageIndex& storage = storages[tensor.storage];
-      if (storage == graph_none) {
-        storage = static_cast<StorageIndex>(w_.graph.storages.size());
-        w_.graph.storages.push_back(forward_.storages[tensor.storage]);
-      }
-      w_.graph.tensors.back().storage = storage;
-    }
-  }
-
   bool casts() const {
     return options_.precision == TrainingPrecision::Autocast || options_.precision == TrainingPrecision::Fp8;
   }
@@ -124,13 +98,7 @@ class ForwardWriter {
   }
 
   void copy(const Op& op) {
-    w_.where = {.phase = Phase::Forward,
-                .call = op.call,
-                .in_repeat = op.in_repeat,
-                .recomputed = false,
-                .accumulates = false,
-                .place = op.place,
-                .gradient_of = graph_none};
+    w_.where = GraphWriter::where_of(op);
     w_.module_calls = op.module_calls;
     std::vector<TensorIndex> inputs;
     for (const TensorIndex t : op.inputs) inputs.push_back(t == graph_none ? t : now_[t]);
