@@ -137,7 +137,7 @@ void Backward::find_kept(TensorIndex loss, OpIndex first, OpIndex last) {
     for (const TensorIndex t : whole.ops[i].inputs) {
       if (t == graph_none) continue;
       const OpIndex producer = whole.tensors[t].producer;
-      if (producer < last && call_of[producer] == c) stop_[c] = std::max(stop_[c], producer + 1);
+      if (producer < last) stop_[c] = std::max(stop_[c], producer + 1);
     }
   }
 }
