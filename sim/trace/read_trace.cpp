@@ -19,6 +19,7 @@
 #include "sim/trace/clock.hpp"
 #include "sim/trace/json_value.hpp"
 #include "sim/trace/kernel_names.hpp"
+#include "sim/trace/op_inputs.hpp"
 #include "sim/trace/text.hpp"
 #include "sim/trace/trace.hpp"
 
@@ -44,6 +45,9 @@ struct Event {
   // args:
   Raw correlation, device, stream, bytes, graph, graph_node, registers, shared_memory, label;
   Raw sync_kind, wait_on_stream, wait_on_event, record_correlation, event_id;
+  Raw external_id, sequence, forward_thread, occupancy;
+  Raw collective, dtype, group, group_size, in_elements, out_elements;
+  Raw shapes, strides, types, values;
   std::array<std::int64_t, 3> grid{0, 0, 0};
   std::array<std::int64_t, 3> block{0, 0, 0};
 };
@@ -117,8 +121,8 @@ class Reader {
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first == std::string_view::npos) return false;
 
-    ondemand::parser parser(std::numeric_limits<std::uint32_t>::max());
-    ondemand::document document;
+    ondemand::parser& parser = parser_;
+    ondemand::document& document = document_;
     const simdjson::padded_string_view padded(text.data(), text.size(), text.size() + trace_text::padding);
     if (parser.iterate(padded).get(document) != simdjson::SUCCESS) return false;
     if (text[first] == '[') {
@@ -148,6 +152,9 @@ class Reader {
       } else if (key == "deviceProperties" && first == '[') {
         ondemand::array devices;
         if (value.get_array().get(devices) != simdjson::SUCCESS || !read_devices(devices)) return false;
+      } else if (key == "distributedInfo" && first == '{') {
+        ondemand::object info;
+        if (value.get_object().get(info) != simdjson::SUCCESS || !read_distributed(info)) return false;
       } else {
         if (key == "traceEvents") clear();
         Raw ignored;
@@ -214,21 +221,43 @@ class Reader {
       case 4:
         return key == "name" ? &e.label : nullptr;
       case 5:
-        return key == "bytes" ? &e.bytes : nullptr;
+        return key == "bytes" ? &e.bytes : key == "dtype" ? &e.dtype : nullptr;
       case 6:
         return key == "device" ? &e.device : key == "stream" ? &e.stream : nullptr;
       case 8:
         return key == "graph id" ? &e.graph : key == "event_id" ? &e.event_id : nullptr;
+      case 10:
+        return key == "Input Dims"   ? &e.shapes
+               : key == "Input type" ? &e.types
+               : key == "Group size" ? &e.group_size
+                                     : nullptr;
       case 11:
-        return key == "correlation" ? &e.correlation : nullptr;
+        return key == "correlation" ? &e.correlation : key == "External id" ? &e.external_id : nullptr;
       case 13:
-        return key == "graph node id" ? &e.graph_node : key == "shared memory" ? &e.shared_memory : nullptr;
+        return key == "graph node id"   ? &e.graph_node
+               : key == "shared memory" ? &e.shared_memory
+               : key == "Fwd thread id" ? &e.forward_thread
+               : key == "Input Strides" ? &e.strides
+               : key == "In msg nelems" ? &e.in_elements
+                                        : nullptr;
       case 14:
-        return key == "cuda_sync_kind" ? &e.sync_kind : key == "wait_on_stream" ? &e.wait_on_stream : nullptr;
+        return key == "cuda_sync_kind"   ? &e.sync_kind
+               : key == "wait_on_stream" ? &e.wait_on_stream
+               : key == "Out msg nelems" ? &e.out_elements
+                                         : nullptr;
+      case 15:
+        return key == "Sequence number"   ? &e.sequence
+               : key == "Concrete Inputs" ? &e.values
+               : key == "Collective name" ? &e.collective
+                                          : nullptr;
+      case 18:
+        return key == "Process Group Name" ? &e.group : nullptr;
       case 20:
         return key == "registers per thread" ? &e.registers : nullptr;
       case 21:
         return key == "wait_on_cuda_event_id" ? &e.wait_on_event : nullptr;
+      case 25:
+        return key == "est. achieved occupancy %" ? &e.occupancy : nullptr;
       case 33:
         return key == "wait_on_cuda_event_record_corr_id" ? &e.record_correlation : nullptr;
       default:
@@ -249,8 +278,16 @@ class Reader {
         continue;
       }
       Raw raw;
+      const char* const start = value.raw_json_token().data();
       if (!read_value(value, raw, 4)) return false;
-      if (Raw* const place = argument(key)) *place = raw;
+      Raw* const place = argument(key);
+      if (place == nullptr) continue;
+      if (raw.kind == Raw::Kind::Array) {
+        const char* end = nullptr;  // of the next token, with white space before it
+        if (document_.current_location().get(end) == simdjson::SUCCESS)
+          raw.text = {start, static_cast<std::size_t>(end - start)};
+      }
+      *place = raw;
     }
     return true;
   }
@@ -313,6 +350,19 @@ class Reader {
         }
       }
       trace_.device_properties.push_back(std::move(device));
+    }
+    return true;
+  }
+
+  bool read_distributed(ondemand::object& info) {
+    for (auto field : info) {
+      std::string_view key;
+      ondemand::value value;
+      Raw raw;
+      if (!key_of(field, key) || field.value().get(value) != simdjson::SUCCESS) return false;
+      if (!read_value(value, raw, 2)) return false;
+      if (key == "rank") trace_.rank = id(raw);
+      if (key == "world_size") trace_.world_size = id(raw);
     }
     return true;
   }
@@ -546,6 +596,7 @@ class Reader {
       call.kind = call_kind_of(call.name);
       call.driver = category == Category::Driver;
       call.correlation = whole(e.correlation);
+      call.external_id = id(e.external_id);
       trace_.calls.push_back(call);
       call_starts_.push_back(at);
     } else if (is_step) {
@@ -564,6 +615,10 @@ class Reader {
       span.end = *duration;
       span.name = intern(name);
       span.thread = thread_of(e);
+      span.external_id = id(e.external_id);
+      span.sequence = id(e.sequence);
+      span.forward_thread = id(e.forward_thread);
+      span.inputs = inputs_of(e);
       if (category == Category::CpuOp) {
         trace_.cpu_ops.push_back(span);
         cpu_op_starts_.push_back(at);
@@ -574,6 +629,45 @@ class Reader {
     } else {
       keep_sync(category, name, at, *duration);
     }
+  }
+
+  /// A number that is at least 0; -1 where there is none.
+  static std::int64_t id(const Raw& raw) { return std::max<std::int64_t>(whole(raw).value_or(-1), -1); }
+
+  /// The index of the op's inputs. Few lists differ: a text met before is not read again.
+  std::uint32_t inputs_of(const Event& e) {
+    const auto list = [](const Raw& raw) {
+      return raw.kind == Raw::Kind::Array ? raw.text : std::string_view();
+    };
+    const trace_json::InputTexts texts{list(e.shapes), list(e.strides), list(e.types), list(e.values)};
+    if (texts.shapes.empty() && texts.types.empty()) return trace_none;
+    std::string key;
+    for (const std::string_view text : {texts.shapes, texts.strides, texts.types, texts.values}) {
+      key += text;
+      key += '\n';
+    }
+    const auto [at, added] =
+        inputs_index_.try_emplace(std::move(key), static_cast<std::uint32_t>(trace_.inputs.size()));
+    if (added) trace_.inputs.push_back(trace_json::read_inputs(texts));
+    return at->second;
+  }
+
+  std::uint32_t collective_of(const Event& e) {
+    if (!e.collective.present()) return trace_none;
+    TraceCollective collective;
+    collective.name = shown(e.collective);
+    if (e.dtype.present()) collective.dtype = shown(e.dtype);
+    if (e.group.present()) collective.group = shown(e.group);
+    collective.in_elements = id(e.in_elements);
+    collective.out_elements = id(e.out_elements);
+    collective.group_size = id(e.group_size);
+    std::vector<TraceCollective>& all = trace_.collectives;
+    const std::string key =
+        fmt::format("{}\n{}\n{}\n{} {} {}", collective.name, collective.dtype, collective.group,
+                    collective.in_elements, collective.out_elements, collective.group_size);
+    const auto [at, added] = collective_index_.try_emplace(key, static_cast<std::uint32_t>(all.size()));
+    if (added) all.push_back(std::move(collective));
+    return at->second;
   }
 
   void keep_op(Category category, std::string_view name, Start at, Picoseconds duration) {
@@ -593,6 +687,10 @@ class Reader {
     op.block = e.block;
     op.registers = whole(e.registers).value_or(0);
     op.shared_memory = whole(e.shared_memory).value_or(0);
+    op.external_id = id(e.external_id);
+    op.collective = collective_of(e);
+    const std::int64_t occupancy = id(e.occupancy);
+    op.occupancy_percent = occupancy <= 100 ? static_cast<std::int32_t>(occupancy) : -1;
     trace_.ops.push_back(op);
     op_starts_.push_back(at);
   }
@@ -628,9 +726,11 @@ class Reader {
   }
 
   void clear() {
-    std::vector<TraceDevice> devices = std::move(trace_.device_properties);
-    trace_ = Trace();
-    trace_.device_properties = std::move(devices);
+    Trace kept;
+    kept.device_properties = std::move(trace_.device_properties);
+    kept.rank = trace_.rank;
+    kept.world_size = trace_.world_size;
+    trace_ = std::move(kept);
     for (auto* starts :
          {&op_starts_, &call_starts_, &step_starts_, &cpu_op_starts_, &annotation_starts_, &sync_starts_}) {
       starts->clear();
@@ -638,6 +738,8 @@ class Reader {
     name_index_.clear();
     thread_index_.clear();
     stream_index_.clear();
+    inputs_index_.clear();
+    collective_index_.clear();
     call_kinds_.clear();
     thread_names_.clear();
     last_thread_ = last_stream_ = trace_none;
@@ -706,6 +808,8 @@ class Reader {
   const std::string& path_;
   const TraceLimits& limits_;
   const bool has_backslash_;
+  ondemand::parser parser_{std::numeric_limits<std::uint32_t>::max()};
+  ondemand::document document_;
   Event event_;
   Trace trace_;
   std::deque<std::string>
@@ -714,6 +818,8 @@ class Reader {
   std::unordered_map<std::string_view, std::uint32_t> name_index_;
   std::unordered_map<std::string, std::uint32_t> thread_index_;
   std::unordered_map<std::string, std::uint32_t> stream_index_;
+  std::unordered_map<std::string, std::uint32_t> inputs_index_;
+  std::unordered_map<std::string, std::uint32_t> collective_index_;
   std::vector<std::optional<TraceCallKind>> call_kinds_;  ///< By name.
   std::vector<std::pair<std::string, std::string>> thread_names_;
   // Neighbouring events mostly agree in these.

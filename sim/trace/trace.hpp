@@ -47,6 +47,9 @@ struct TraceOp {
   std::array<std::int64_t, 3> block{0, 0, 0};  ///< Threads of a block; zeros where not stated.
   std::int64_t registers = 0;                  ///< Per thread; 0 where not stated.
   std::int64_t shared_memory = 0;              ///< Bytes per block; 0 where not stated.
+  std::int64_t external_id = -1;               ///< Of the host op that launched it; -1 where not stated.
+  std::uint32_t collective = trace_none;       ///< Into Trace::collectives.
+  std::int32_t occupancy_percent = -1;         ///< The profiler's estimate; -1 where not stated.
 
   Picoseconds duration() const { return end - start; }
   std::int64_t blocks() const { return grid[0] * grid[1] * grid[2]; }
@@ -82,6 +85,7 @@ struct TraceCall {
   TraceCallKind kind = TraceCallKind::Other;
   bool driver = false;  ///< Of category cuda_driver (hip_driver) rather than cuda_runtime.
   std::optional<std::int64_t> correlation;
+  std::int64_t external_id = -1;  ///< Of the host op that called; -1 where not stated.
 
   Picoseconds duration() const { return end - start; }
 };
@@ -93,6 +97,30 @@ struct TraceThread {
   std::string name;     ///< From a thread_name record; empty where there is none.
 };
 
+/// One input of an op, as a trace with record_shapes tells it.
+struct TraceInput {
+  std::string type;  ///< "float", "c10::BFloat16", "Scalar", "TensorList", ...; empty where not stated.
+  /// Of a tensor one shape (an empty one for a tensor without dimensions), of a list of tensors one for each,
+  /// of anything else none.
+  std::vector<std::vector<std::int64_t>> shapes;
+  std::vector<std::vector<std::int64_t>> strides;  ///< Of `shapes`, in elements; empty where not stated.
+  std::string value;                               ///< "Concrete Inputs": "1", "[2, 3]"; empty for tensors.
+
+  friend bool operator==(const TraceInput&, const TraceInput&) = default;
+};
+
+/// What a collective kernel was asked for.
+struct TraceCollective {
+  std::string name;               ///< "allreduce", "all_gather", ...
+  std::string dtype;              ///< "Float", "BFloat16", ...
+  std::string group;              ///< "Process Group Name".
+  std::int64_t in_elements = -1;  ///< -1 where not stated, as in the next two.
+  std::int64_t out_elements = -1;
+  std::int64_t group_size = -1;
+
+  friend bool operator==(const TraceCollective&, const TraceCollective&) = default;
+};
+
 /// An op of the framework ("aten::mm") or an annotation on a host thread.
 struct TraceSpan {
   Picoseconds start{0};
@@ -101,6 +129,10 @@ struct TraceSpan {
   std::uint32_t thread = trace_none;
   std::uint32_t depth =
       0;  ///< Number of spans of the same table and thread that enclose this one; 0: top level.
+  std::uint32_t inputs = trace_none;  ///< Into Trace::inputs.
+  std::int64_t external_id = -1;      ///< -1 where not stated, as in the next two.
+  std::int64_t sequence = -1;         ///< "Sequence number": a backward op bears that of its forward op.
+  std::int64_t forward_thread = -1;   ///< "Fwd thread id": not 0 for a backward op.
 
   Picoseconds duration() const { return end - start; }
 };
@@ -160,7 +192,11 @@ struct Trace {
   std::vector<TraceSync> syncs;
   std::vector<TraceStep> steps;
   std::vector<TraceSpan> cpu_ops;
-  std::vector<TraceSpan> annotations;  ///< user_annotation spans on the host, steps apart.
+  std::vector<TraceSpan> annotations;           ///< user_annotation spans on the host, steps apart.
+  std::vector<std::vector<TraceInput>> inputs;  ///< Of ops: equal lists once, in the order of first use.
+  std::vector<TraceCollective> collectives;     ///< Of kernels, equal ones once.
+  std::int64_t rank = -1;                       ///< distributedInfo; -1 where not stated.
+  std::int64_t world_size = -1;
   std::vector<TraceDevice>
       device_properties;           ///< Of all devices of the machine, whether or not they ran anything.
   std::size_t events = 0;          ///< Entries of traceEvents, of whatever sort.
