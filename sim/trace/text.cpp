@@ -2,7 +2,6 @@
 #include "sim/trace/text.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,8 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+
+#include "sim/trace/gzip.hpp"
 
 namespace gpusim::trace_text {
 namespace {
@@ -115,7 +116,7 @@ class Scanner {
 
  private:
   Scan object(std::size_t pos, int depth) {
-    if (depth >= depth_) return {pos, "values are nested deeper than the limit TraceLimits::depth"};
+    if (depth >= depth_) return {pos, "values are nested deeper than the limit TraceLimits::depth", true};
     pos = skip_space(pos + 1);
     if (at(pos) == '}') return {pos + 1};
     while (true) {
@@ -134,7 +135,7 @@ class Scanner {
   }
 
   Scan array(std::size_t pos, int depth) {
-    if (depth >= depth_) return {pos, "values are nested deeper than the limit TraceLimits::depth"};
+    if (depth >= depth_) return {pos, "values are nested deeper than the limit TraceLimits::depth", true};
     pos = skip_space(pos + 1);
     if (at(pos) == ']') return {pos + 1};
     while (true) {
@@ -214,10 +215,6 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-struct EndInflate {
-  void operator()(z_stream* stream) const { inflateEnd(stream); }
-};
-
 Padded with_capacity(std::uint64_t size) {
   Padded result;
   result.capacity = static_cast<std::size_t>(size) + padding;
@@ -281,20 +278,11 @@ Padded read_file(const std::string& path, const TraceLimits& limits) {
 }
 
 Padded expand(Padded bytes, const std::string& path, const TraceLimits& limits) {
-  const std::uint64_t text_limit =
-      std::min<std::uint64_t>(limits.expanded_bytes, std::numeric_limits<std::uint32_t>::max() - 2 * padding);
-  const auto too_large = [&](TraceError::Place place) {
-    return TraceError(
-        path, place,
-        fmt::format("the JSON text is larger than the limit TraceLimits::expanded_bytes of {} bytes",
-                    text_limit));
-  };
+  const bool whole_is_less = limits.whole_bytes < limits.expanded_bytes;
+  const TextLimit text_limit = whole_is_less ? TextLimit{"whole_bytes", limits.whole_bytes}
+                                             : TextLimit{"expanded_bytes", limits.expanded_bytes};
   const std::string_view packed = bytes.view();
   if (packed.starts_with("\x1f\x8b")) {
-    z_stream stream{};
-    if (inflateInit2(&stream, 15 + 16) != Z_OK) throw TraceError(path, {}, "gzip data: out of memory");
-    const std::unique_ptr<z_stream, EndInflate> end(&stream);
-
     // The last four bytes of a gzip file tell its text's size; a guess that saves copying, no more.
     std::uint64_t guess = std::uint64_t{packed.size()} * 8;
     if (packed.size() >= 18) {
@@ -304,50 +292,28 @@ Padded expand(Padded bytes, const std::string& path, const TraceLimits& limits) 
       }
       if (stated < std::uint64_t{packed.size()} * 64) guess = stated;
     }
-    Padded text = with_capacity(std::min(guess, text_limit) + 1);
+    Padded text = with_capacity(std::min(guess, text_limit.bytes) + 1);
 
-    std::size_t used = 0;  // of `packed`
-    const auto fail = [&](const std::string& what) {
-      return TraceError(path, {used, 0, 0}, "gzip data: " + what);
-    };
-    while (true) {  // One round is at most 1 GiB of input and of output: zlib counts in 32 bits.
-      constexpr std::size_t round_max = std::size_t{1} << 30;
-      if (room_of(text) == 0) grow(text, text_limit);
-      const auto input = static_cast<uInt>(std::min(packed.size() - used, round_max));
-      const auto output = static_cast<uInt>(std::min(room_of(text), round_max));
-      // zlib never writes to its input; its old interface lacks the const.
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + used));
-      stream.avail_in = input;
-      stream.next_out = reinterpret_cast<Bytef*>(text.bytes.get() + text.size);
-      stream.avail_out = output;
-      const int status = inflate(&stream, Z_NO_FLUSH);
-      used += input - stream.avail_in;
-      text.size += output - stream.avail_out;
-      if (text.size > text_limit) throw too_large({used, 0, 0});
-      if (text.size > (std::size_t{64} << 20) &&
-          static_cast<double>(text.size) > limits.expansion_ratio * static_cast<double>(used)) {
-        throw TraceError(
-            path, {used, 0, 0},
-            fmt::format("gzip data: expands more than the limit TraceLimits::expansion_ratio of {}",
-                        limits.expansion_ratio));
-      }
-      if (status == Z_STREAM_END) {
-        while (used < packed.size() && packed[used] == '\0') ++used;
-        if (used == packed.size()) break;
-        if (inflateReset(&stream) != Z_OK) throw fail("cannot be read");
-        continue;
-      }
-      if (status == Z_MEM_ERROR) throw fail("out of memory");
-      if (status == Z_BUF_ERROR || status == Z_OK) {
-        if (used == packed.size() && stream.avail_out != 0) throw fail("ends too early, the file is cut off");
-        continue;
-      }
-      throw fail(stream.msg != nullptr ? stream.msg : "damaged");
+    Unpacker unpacker(path, limits, text_limit);
+    for (std::size_t used = 0; used < packed.size();) {
+      if (room_of(text) == 0) grow(text, text_limit.bytes);
+      const Unpacker::Step step =
+          unpacker.unpack(packed.substr(used), text.bytes.get() + text.size, room_of(text));
+      used += step.used;
+      text.size += step.made;
     }
+    // The last of the text may not have fitted when the last of the data was taken.
+    while (true) {
+      if (room_of(text) == 0) grow(text, text_limit.bytes);
+      const std::size_t made = unpacker.unpack({}, text.bytes.get() + text.size, room_of(text)).made;
+      if (made == 0) break;
+      text.size += made;
+    }
+    unpacker.finish();
     clear_padding(text);
     bytes = std::move(text);
   }
-  if (bytes.size > text_limit) throw too_large({});
+  if (bytes.size > text_limit.bytes) throw text_limit.error(path, {});
   if (bytes.view().starts_with(byte_order_mark)) {
     bytes.offset += byte_order_mark.size();
     bytes.size -= byte_order_mark.size();

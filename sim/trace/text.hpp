@@ -49,6 +49,7 @@ std::string escape_controls(std::string_view text);
 struct Scan {
   std::size_t end = 0;          ///< Behind the value; or where it went wrong.
   const char* error = nullptr;  ///< What was expected there.
+  bool too_deep = false;        ///< The error is that of the limit.
   bool ok() const { return error == nullptr; }
 };
 Scan scan_value(std::string_view text, std::size_t pos, int depth);

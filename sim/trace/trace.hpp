@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -211,12 +212,17 @@ struct Trace {
 
 /// How much a trace may ask for. Each limit is named in the error that it causes.
 struct TraceLimits {
-  std::uint64_t file_bytes = std::uint64_t{2} << 30;      ///< Size of the file as stored.
-  std::uint64_t expanded_bytes = std::uint64_t{3} << 30;  ///< Size of the JSON text; below 4 GiB.
+  std::uint64_t file_bytes = std::uint64_t{16} << 30;      ///< Size of the file as stored.
+  std::uint64_t expanded_bytes = std::uint64_t{16} << 30;  ///< Size of the JSON text.
+  /// The same of a text that has to be in memory as a whole: one that is damaged, or comes through a pipe.
+  std::uint64_t whole_bytes = std::uint64_t{3} << 30;
   double expansion_ratio =
       300;          ///< Of JSON text to gzip data, from 64 MiB of text on. Traces reach about 30.
   int depth = 256;  ///< Of nested JSON values.
 };
+
+/// Told of the way through a file: bytes taken of it, and its size.
+using TraceProgress = std::function<void(std::uint64_t taken, std::uint64_t size)>;
 
 /// A file that is not a trace, or beyond a limit. what() reads "file:line:column: error: message", with line
 /// and column of the JSON text, or "file: error: message" where no place in the text is to blame.
@@ -241,9 +247,10 @@ class TraceError : public std::runtime_error {
   std::string message_;
 };
 
-/// Reads a trace file, plain or gzip (told apart by content). Damage that people meet is repaired and listed
-/// in Trace::repairs. Throws TraceError.
-Trace read_trace(const std::string& path, const TraceLimits& limits = {});
+/// Reads a trace file, plain or gzip (told apart by content), piece by piece: beside the tables some hundred
+/// kB are needed. Damage that people meet is repaired and listed in Trace::repairs; for that the text is read
+/// once more, as a whole. Throws TraceError.
+Trace read_trace(const std::string& path, const TraceLimits& limits = {}, const TraceProgress& progress = {});
 
 /// The same from memory; `name` stands for the path in errors and in Trace::file.
 Trace read_trace_bytes(std::string_view bytes, const std::string& name = "<memory>",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a trace becomes: tables, exact times, indices; and what is made of files that are not quite in order.
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -359,7 +360,7 @@ TEST_CASE("a limit that is passed is named") {
 TEST_CASE("a nesting bomb neither crashes nor takes long") {
   const std::size_t levels = 1'000'000;
   const std::string open(levels, '[');
-  CHECK_NOTHROW(read_trace_bytes(open));
+  CHECK_THROWS_AS(read_trace_bytes(open), TraceError);
   CHECK_THROWS_AS(read_trace_bytes(open + std::string(levels, ']')), TraceError);
   std::string objects;
   for (std::size_t i = 0; i < levels / 10; ++i) objects += "{\"a\":";
@@ -452,4 +453,89 @@ TEST_CASE("a trace with random bytes changed is read or refused") {
     }
   }
   CHECK(read > 250);
+}
+
+namespace {
+
+/// A file that is gone at the end of the test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& bytes)
+      : path_(std::filesystem::temp_directory_path() /
+              ("gpusim_trace_" + std::to_string(::getpid()) + ".json")) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// So many kernels of 1 us, one every 2 us, with texts of a length that moves event borders through a window.
+std::string long_trace(int kernels, const std::string& last = "") {
+  std::string text =
+      R"({"schemaVersion": 1, "metadata": ")" + std::string(300'000, 'm') + R"(", "traceEvents": [)";
+  for (int i = 0; i < kernels; ++i) {
+    if (i > 0) text += ",\n";
+    text +=
+        kernel(std::to_string(2 * i), "1", i, 7, "}, {" + std::string(static_cast<std::size_t>(i % 97), 'x'));
+  }
+  return text + last + R"(], "deviceProperties": [{"id": 0, "name": "H200"}]} )";
+}
+
+}  // namespace
+
+TEST_CASE("a file larger than the window reads as the same text does in one piece") {
+  const std::string text = long_trace(20'000);
+  REQUIRE(text.size() > (std::size_t{3} << 20));
+  for (const std::string& bytes : {text, gzip(text)}) {
+    const TemporaryFile file(bytes);
+    const Trace trace = read_trace(file.path());
+    CHECK(trace.repairs.empty());
+    CHECK(trace.events == 20'000);
+    REQUIRE(trace.ops.size() == 20'000);
+    for (std::size_t i = 0; i < trace.ops.size(); ++i) {
+      if (trace.ops[i].start != Picoseconds(2'000'000) * static_cast<std::int64_t>(i)) FAIL("op " << i);
+    }
+    CHECK(trace.names.size() == 97);
+    CHECK(trace.names[96] == "}, {" + std::string(96, 'x'));
+    REQUIRE(trace.device_properties.size() == 1);
+    CHECK(trace.device_properties[0].name == "H200");
+  }
+}
+
+TEST_CASE("one event may be larger than the window") {
+  const std::string args = R"(,"note":")" + std::string(1'000'000, '}') + "\"";
+  const TemporaryFile file(
+      long_trace(10, ",\n" + gpu_op({.cat = "kernel", .name = "big", .ts = "50", .dur = "1", .more = args})));
+  const Trace trace = read_trace(file.path());
+  CHECK(trace.repairs.empty());
+  REQUIRE(trace.ops.size() == 11);
+  CHECK(trace.name_of(trace.ops[10].name) == "big");
+}
+
+TEST_CASE("damage far into a large file is repaired as in a small one") {
+  std::string text = long_trace(20'000);
+  const TemporaryFile cut(text.substr(0, text.size() - 200'000));
+  const Trace trace = read_trace(cut.path());
+  CHECK(trace.repairs == std::vector<std::string>{"truncated"});
+  CHECK(trace.ops.size() > 18'000);
+  CHECK(trace.ops.size() < 20'000);
+}
+
+TEST_CASE("the way through a file is told") {
+  const TemporaryFile file(long_trace(20'000));
+  std::uint64_t last = 0;
+  std::uint64_t total = 0;
+  int times = 0;
+  read_trace(file.path(), {}, [&](std::uint64_t taken, std::uint64_t size) {
+    CHECK(taken >= last);
+    last = taken;
+    total = size;
+    ++times;
+  });
+  CHECK(times > 5);
+  CHECK(last == total);
+  CHECK(total == std::filesystem::file_size(file.path()));
 }
