@@ -155,6 +155,12 @@ class Capture {
         begin = i + 1;
         continue;
       }
+      if (is_left_out(instruction)) {
+        if (open) open->last = open->last_launch;
+        close();
+        begin = i + 1;
+        continue;
+      }
       if (launches(instruction)) {
         if (!open) {
           // A call that blocks after the last launch of a step cuts nothing.
@@ -174,6 +180,11 @@ class Capture {
       if (open) open->last = i;
     }
     close();
+  }
+
+  bool is_left_out(const Instruction& instruction) const {
+    return instruction.call == Call::Launch &&
+           std::binary_search(options_.ops_left_out.begin(), options_.ops_left_out.end(), instruction.object);
   }
 
   std::string name_of(const Instruction& instruction) const {

@@ -38,6 +38,9 @@ struct CaptureOptions {
   std::vector<InstructionPlace> step_starts;
   /// Threads that are left as they are (they stand for something other than the captured code).
   std::vector<std::uint16_t> threads_kept;
+  /// Ops (Program::ops) whose launches are not recorded, in rising order: a recording ends before each and
+  /// the next one begins behind it. Host work before them stays.
+  std::vector<engine::Index> ops_left_out{};
 };
 
 /// Why a recording had to end: a call that blocks the host until the device has done something.
