@@ -18,6 +18,7 @@
 #include "sim/app/expectations.hpp"
 #include "sim/app/explain_command.hpp"
 #include "sim/app/run_variant.hpp"
+#include "sim/app/sweep_command.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/app/validate_command.hpp"
 #include "sim/config/backend_reader.hpp"
@@ -58,14 +59,6 @@ struct RunArguments {
 std::string with_newline(std::string text) {
   if (text.empty() || text.back() != '\n') text += '\n';
   return text;
-}
-
-bool is_trace_file(const fs::path& file) {
-  const std::string name = file.filename().string();
-  const auto ends_with = [&](std::string_view end) {
-    return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
-  };
-  return ends_with(".json") || ends_with(".json.gz") || ends_with(".gz");
 }
 
 class Command {
@@ -429,6 +422,11 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->check(CLI::IsMember({"text", "json"}))
       ->type_name("FORMAT");
 
+  SweepArguments sweep;
+  CLI::App* sweep_app =
+      app.add_subcommand("sweep", "Simulate a scenario at many points, one row for each point and variant");
+  add_sweep_options(*sweep_app, sweep);
+
   std::string list_what;
   CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
   list_app->add_option("what", list_what, "hardware, hosts, networks, backends or ops")
@@ -510,6 +508,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*run_app) return command.run(run);
     if (*test_app) return command.test(test.files, test);
     if (*explain_app) return command.explained(explain_arguments);
+    if (*sweep_app) return run_sweep(sweep, surroundings);
     if (*list_app) return command.list(list_what);
     if (*validate_app) return run_validate(validation, surroundings);
     if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());

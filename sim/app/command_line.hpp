@@ -16,6 +16,7 @@ struct Surroundings {
   std::function<void(std::string_view)> out;
   std::function<void(std::string_view)> err;
   std::vector<std::filesystem::path> config_folders;  ///< GPUSIM_CONFIGS.
+  bool err_is_terminal = false;                       ///< Somebody watches `err`: a line may be rewritten.
 };
 
 /// A result could not be written: full disk, closed pipe.
@@ -28,7 +29,14 @@ class OutputError : public std::runtime_error {
   bool closed_pipe_;
 };
 
-enum class ExitCode : int { Done = 0, ExpectationFailed = 1, BadInput = 2, InternalError = 3 };
+enum class ExitCode : int {
+  Done = 0,
+  ExpectationFailed = 1,
+  BadInput = 2,
+  InternalError = 3,
+  Interrupted = 130,  ///< By SIGINT, as shells count: 128 + the signal.
+  Terminated = 143,   ///< By SIGTERM.
+};
 
 /// Runs one command and returns its exit code; arguments are those after the program's name. Throws nothing
 /// but what `out` throws.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -28,6 +30,7 @@ int main(int argc, char** argv) {
     gpusim::Surroundings surroundings;
     surroundings.out = [](std::string_view text) { write_all(stdout, text); };
     surroundings.err = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); };
+    surroundings.err_is_terminal = ::isatty(STDERR_FILENO) != 0;
     if (const char* folders = std::getenv("GPUSIM_CONFIGS"))
       surroundings.config_folders = gpusim::config::split_search_list(folders);
     std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

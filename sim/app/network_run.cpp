@@ -192,7 +192,7 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
     result.notes.emplace_back(workload.attention_flops == AttentionFlops::Full
                                   ? "MFU and HFU count attention in full, causal or not"
                                   : "MFU and HFU count half of causal attention");
-  result.shapes = shape_steps(workload, variant);
+  if (options.shapes) result.shapes = shape_steps(workload, variant);
   return built;
 }
 

@@ -204,7 +204,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
                         "ask for fewer steps with --steps");
     timeline.emplace();
   }
-  if (trains(variant) && cuda_graph == CudaGraphMode::None) result.phases = phase_times(built);
+  if (options.phases && trains(variant) && cuda_graph == CudaGraphMode::None)
+    result.phases = phase_times(built);
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
   if (options.critical_path) {
     const CriticalPath path = critical_path(built.program, built.machine, *timeline);
@@ -213,7 +214,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
         steps * std::max<std::int64_t>(built.steps_per_program, 1));
     if (!options.timeline) timeline.reset();
   }
-  if (!variant.steps && built.repeats)
+  if (options.steady && !variant.steps && built.repeats)
     result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
 
   if (options.one_cuda_graph && cuda_graph == CudaGraphMode::None && is_on_one_device(built.program)) {

@@ -31,6 +31,9 @@ struct RunOptions {
   bool critical_path = false;  ///< Explain the isolated run moment by moment.
   bool one_cuda_graph = true;  ///< Also find out what CUDA graphs would change, for the advice.
   bool fit_memory = true;      ///< Look for a setting that fits, where a network does not.
+  bool steady = true;          ///< Look for the steady step; else only the isolated run is simulated.
+  bool phases = true;          ///< Find out what the phases of a training step take.
+  bool shapes = true;          ///< Run the steps of a sequence of shapes.
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
 };

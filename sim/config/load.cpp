@@ -401,6 +401,12 @@ Node load_text(std::string_view text, const std::string& name, const Limits& lim
   return load(text, std::make_shared<const std::string>(name), limits);
 }
 
+std::vector<std::string> FileStore::files() const {
+  std::vector<std::string> names;
+  for (const auto& [name, known] : known_) names.push_back(name);
+  return names;
+}
+
 Node FileStore::load(const std::filesystem::path& file) {
   // Asked before reading: a file that changes while it is read is read again next time.
   std::error_code no_size;

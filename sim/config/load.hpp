@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/config/node.hpp"
 
@@ -35,6 +36,8 @@ class FileStore {
  public:
   /// As load_file().
   Node load(const std::filesystem::path& file);
+  /// What has been read, sorted.
+  std::vector<std::string> files() const;
 
  private:
   struct Known {

@@ -258,6 +258,12 @@ std::vector<Field> fields(const Metrics& m) {
   return out;
 }
 
+std::optional<std::string> path_of_field(std::string_view name) {
+  for (Field& field : fields(Metrics{}))
+    if (field.path == name || without_units(field.path) == name) return std::move(field.path);
+  return std::nullopt;
+}
+
 std::optional<Value> find_field(const Metrics& m, std::string_view path) {
   for (Field& field : fields(m))
     if (field.path == path || without_units(field.path) == path) return std::move(field.value);

@@ -91,6 +91,9 @@ struct Field {
 /// Every figure in the order of the JSON contract.
 std::vector<Field> fields(const Metrics& metrics);
 
+/// The JSON path of a figure that is named by it or without its unit ("step_time"); nullopt if there is none.
+std::optional<std::string> path_of_field(std::string_view name);
+
 /// The value at `path`, which may be a JSON path or one without its unit ("step_time", "idle.dispatch");
 /// nullopt if there is no such figure.
 std::optional<Value> find_field(const Metrics& metrics, std::string_view path);

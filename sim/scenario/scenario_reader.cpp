@@ -251,6 +251,41 @@ class ScenarioReader {
 
 }  // namespace
 
+namespace {
+
+std::string text_of_trace(const std::filesystem::path& trace) {
+  std::string quoted;
+  for (const char c : trace.filename().string()) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return fmt::format(
+      "name: \"{0}\"\nworkload: {{trace: \"{0}\", host_time: {{factor: auto}}}}\n"
+      "variants: {{unprofiled: {{}}, cuda_graph: {{cuda_graph: full}}, traced: {{workload: {{host_time: "
+      "traced}}}}}}\n",
+      quoted);
+}
+
+}  // namespace
+
+bool is_trace_file(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  for (const std::string_view end : {".json", ".json.gz", ".gz"})
+    if (name.size() > end.size() && name.ends_with(end)) return true;
+  return false;
+}
+
+config::Node scenario_tree(const std::filesystem::path& file) {
+  return is_trace_file(file) ? config::load_text(text_of_trace(file), file.string())
+                             : config::load_file(file);
+}
+
+Scenario read_scenario_tree(const config::Node& root, const std::filesystem::path& file,
+                            const ScenarioOptions& options) {
+  // A handle of its own: what one reader has asked for is no matter of the next one's.
+  return ScenarioReader(file.string(), options).read(config::Node(root.item()));
+}
+
 Scenario read_scenario(const std::filesystem::path& file, const ScenarioOptions& options) {
   return ScenarioReader(file.string(), options).read(config::load_file(file));
 }
@@ -260,17 +295,7 @@ Scenario read_scenario_text(std::string_view text, const std::string& name, cons
 }
 
 Scenario trace_scenario(const std::filesystem::path& trace, const ScenarioOptions& options) {
-  std::string quoted;
-  for (const char c : trace.filename().string()) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  const std::string text = fmt::format(
-      "name: \"{0}\"\nworkload: {{trace: \"{0}\", host_time: {{factor: auto}}}}\n"
-      "variants: {{unprofiled: {{}}, cuda_graph: {{cuda_graph: full}}, traced: {{workload: {{host_time: "
-      "traced}}}}}}\n",
-      quoted);
-  return read_scenario_text(text, trace.string(), options);
+  return read_scenario_text(text_of_trace(trace), trace.string(), options);
 }
 
 }  // namespace gpusim

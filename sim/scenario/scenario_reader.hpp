@@ -30,6 +30,18 @@ struct ScenarioOptions {
   std::shared_ptr<config::FileStore> files;
 };
 
+/// Whether a file is a profiler trace, by its name: .json, .json.gz, .gz.
+bool is_trace_file(const std::filesystem::path& file);
+
+/// The tree of a scenario file, or of the question that a bare trace asks (see trace_scenario()), for
+/// read_scenario_tree(). Throws ConfigError.
+config::Node scenario_tree(const std::filesystem::path& file);
+
+/// Reads a scenario from its tree, whose file is `file`: for one that is read again and again with other
+/// `sets`.
+Scenario read_scenario_tree(const config::Node& root, const std::filesystem::path& file,
+                            const ScenarioOptions& options = {});
+
 /// Reads a scenario file. Throws ConfigError with every mistake found.
 Scenario read_scenario(const std::filesystem::path& file, const ScenarioOptions& options = {});
 

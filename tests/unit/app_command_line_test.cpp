@@ -13,57 +13,16 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/run_gpusim.hpp"
 
 namespace fs = std::filesystem;
 using gpusim::test::ContainsSubstring;
+using gpusim::test::content;
+using gpusim::test::Folder;
+using gpusim::test::Result;
+using gpusim::test::run_gpusim;
 
 namespace {
-
-/// A folder that is gone at the end of the test.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "gpusim-app-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string write(const std::string& name, const std::string& text) const {
-    const fs::path file = path_ / name;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-    return file.string();
-  }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
-struct Result {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string content(const std::string& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-/// Runs `gpusim ARGUMENTS` in a shell; `redirect` comes after its own redirections.
-Result run_gpusim(const Folder& folder, const std::string& arguments, const std::string& redirect = "") {
-  const std::string command = std::string("'") + GPUSIM_PROGRAM + "' " + arguments + " >'" +
-                              (folder / "out") + "' 2>'" + (folder / "err") + "' " + redirect;
-  const int status = std::system(command.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content(folder / "out"), content(folder / "err")};
-}
 
 constexpr const char* small = R"(name: small
 workload: {kernels: [{kernel: k, duration: 3 us, launch: 6 us, repeat: 300}]}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// One point of a sweep: the scenario with its values set, simulated, as rows.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/app/run_variant.hpp"
+#include "sim/config/node.hpp"
+#include "sim/scenario/scenario_reader.hpp"
+#include "sim/sweep/in_order.hpp"
+#include "sim/sweep/points.hpp"
+#include "sim/sweep/rows.hpp"
+
+namespace gpusim {
+
+/// Errors of all threads, counted; the one of the first point is kept.
+class RowErrors {
+ public:
+  void add(std::int64_t point, const std::string& what);
+  std::int64_t count() const { return count_; }
+  std::int64_t first_point() const { return first_point_; }
+  const std::string& first() const { return first_; }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t count_ = 0;
+  std::int64_t first_point_ = -1;
+  std::string first_;
+};
+
+/// What all points have in common. Nothing of it changes while they are evaluated.
+struct SweepPlan {
+  config::Node tree = config::Node::empty_map();  ///< Of the scenario.
+  std::string file;
+  ScenarioOptions options;  ///< `sets` and the rest of the command line; without a store of files.
+  RunOptions run;
+  sweep::Points points;
+  std::vector<std::string> variants;  ///< The rows of each point.
+  sweep::RowEncoder encoder;
+  std::vector<std::size_t> figures;  ///< Of each result column, its place in report::fields().
+  std::vector<std::string>
+      inputs{};  ///< Files that the rows depend on, as far as the first point names them.
+};
+
+/// "path=value" of each axis at a point, as --set takes them.
+std::vector<std::string> sets_at(const sweep::Points& points, std::int64_t point);
+
+/// A worker that reads the scenario anew for each point and counts what goes wrong.
+std::unique_ptr<sweep::Worker> make_sweep_worker(const SweepPlan& plan, RowErrors& errors);
+
+}  // namespace gpusim
