@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "models/compiler/step_memory.hpp"
 #include "models/graph/catalogue.hpp"
 #include "sim/app/compiled_variant.hpp"
+#include "sim/app/plan_store.hpp"
 #include "sim/config/error.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/eager.hpp"
@@ -84,8 +86,13 @@ void note_missed_budgets(const CompiledStep& step, const Variant& variant, std::
 }
 
 BuiltProgram build_compiled_network(const NetworkWorkload& workload, const Variant& variant,
-                                    bool memory_curve, report::VariantResult& result) {
-  const CompiledStep step = compile_variant(workload, variant);
+                                    const RunOptions& options, report::VariantResult& result) {
+  const bool memory_curve = options.timeline;
+  const auto plan = [&] { return compile_variant(workload, variant); };
+  const std::shared_ptr<const CompiledStep> planned =
+      options.plans ? options.plans->step(workload, *variant.compile, *variant.hardware, plan)
+                    : std::make_shared<const CompiledStep>(plan());
+  const CompiledStep& step = *planned;
   CompiledProgram compiled = compiled_program(workload, variant, step, memory_curve);
   result.model_flops = compiled.model_flops;
   if (workload.training)
@@ -167,7 +174,9 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
                            report::VariantResult& result, CudaGraphMode& cuda_graph) {
   BuiltProgram built;
   double padding = 1;
-  const SizedWorkload fitted = sized(workload, variant);
+  const auto fit = [&] { return sized(workload, variant); };
+  const SizedWorkload fitted =
+      options.plans && variant.compile ? options.plans->sized(workload, *variant.compile, fit) : fit();
   if (variant.compile && !fitted.recorded) result.notes.push_back(above_buckets(workload.sizes.batch));
   if (fitted.padded_to > 0) {
     // Rows that only fill the CUDA graph up are no work of the model's.
@@ -177,7 +186,7 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
   if (is_compiled(variant)) {
     Variant run = variant;
     if (!fitted.recorded) run.compile->mode.cuda_graphs = CudaGraphPolicy::None;
-    built = build_compiled_network(fitted.workload, run, options.timeline, result);
+    built = build_compiled_network(fitted.workload, run, options, result);
     for (std::string& note : attention_notes(workload, variant)) result.notes.push_back(std::move(note));
     if (options.one_cuda_graph) result.gains = gain_parts(workload, variant);
   } else {

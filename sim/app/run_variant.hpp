@@ -16,6 +16,8 @@
 
 namespace gpusim {
 
+class PlanStore;
+
 /// Traces that several variants replay are read once.
 class TraceStore {
  public:
@@ -34,6 +36,7 @@ struct RunOptions {
   bool steady = true;          ///< Look for the steady step; else only the isolated run is simulated.
   bool phases = true;          ///< Find out what the phases of a training step take.
   bool shapes = true;          ///< Run the steps of a sequence of shapes.
+  std::shared_ptr<PlanStore> plans{};  ///< What variants run before have left; none: each is planned anew.
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
 };

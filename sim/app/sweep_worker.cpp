@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "sim/app/plan_store.hpp"
 #include "sim/config/load.hpp"
 #include "sim/report/metrics.hpp"
 
@@ -15,6 +16,9 @@ class PointWorker : public sweep::Worker {
   PointWorker(const SweepPlan& plan, RowErrors& errors)
       : plan_(plan), errors_(errors), options_(plan.options) {
     options_.files = std::make_shared<config::FileStore>();
+    options_.workloads = std::make_shared<WorkloadStore>();
+    run_ = plan.run;
+    run_.plans = std::make_shared<PlanStore>();
     at_.resize(plan.points.axes().size());
     const std::vector<sweep::Axis>& axes = plan.points.axes();
     cells_.resize(axes.size());
@@ -54,7 +58,7 @@ class PointWorker : public sweep::Worker {
       }
       try {
         const std::vector<report::Field> fields =
-            report::fields(report::metrics(run_variant(*variant, traces_, plan_.run)));
+            report::fields(report::metrics(run_variant(*variant, traces_, run_)));
         for (std::size_t column = 0; column < plan_.figures.size(); ++column)
           plan_.encoder.add(out, column, fields[plan_.figures[column]].value);
         plan_.encoder.end(out);
@@ -83,6 +87,7 @@ class PointWorker : public sweep::Worker {
   const SweepPlan& plan_;
   RowErrors& errors_;
   ScenarioOptions options_;
+  RunOptions run_;
   TraceStore traces_;
   std::vector<std::uint32_t> at_;
   std::vector<std::vector<std::string>> cells_;  ///< Of each axis and value, once it has been needed.

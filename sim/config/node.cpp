@@ -265,6 +265,42 @@ Node Node::without(std::string_view key) const {
   return Node(make_item(std::move(map), frame_->item->place));
 }
 
+namespace {
+
+void write_canonical(const Item& item, std::string& out) {
+  // Texts go with their length, so that no two values have one text.
+  const auto write_text = [&](const std::string& text) { out += std::to_string(text.size()) + ':' + text; };
+  switch (item.kind()) {
+    case Kind::Null:
+      out += '~';
+      break;
+    case Kind::Scalar:
+      write_text(std::get<Scalar>(item.content));
+      break;
+    case Kind::List:
+      out += '[';
+      for (const ItemPtr& child : item.list()) write_canonical(*child, out);
+      out += ']';
+      break;
+    case Kind::Map:
+      out += '{';
+      for (const Entry& entry : item.map()) {
+        write_text(entry.key);
+        write_canonical(*entry.value, out);
+      }
+      out += '}';
+      break;
+  }
+}
+
+}  // namespace
+
+std::string Node::canonical_text() const {
+  std::string text;
+  write_canonical(*item(), text);
+  return text;
+}
+
 Node Node::as_root() const {
   return Node(frame_->item);
 }

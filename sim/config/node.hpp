@@ -165,6 +165,8 @@ class Node {
   Node without(std::string_view key) const;
   /// The same value as a root of its own: paths begin here.
   Node as_root() const;
+  /// All of the value in one line, without its places: equal for values that are written alike.
+  std::string canonical_text() const;
 
   // For this folder: the tree behind the handle.
   explicit Node(std::shared_ptr<const Item> root);

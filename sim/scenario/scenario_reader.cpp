@@ -214,7 +214,8 @@ class ScenarioReader {
                                         .hardware = variant.hardware ? &*variant.hardware : nullptr,
                                         .one_device = variant.cuda_graph == CudaGraphMode::Full,
                                         .has_host = variant.host.has_value(),
-                                        .search = search_});
+                                        .search = search_,
+                                        .known = options_.workloads.get()});
       const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
       if (network != nullptr && variant.compile) {
         check_compile_names(node, *network->graph);

@@ -13,6 +13,7 @@
 #include "sim/config/names.hpp"
 #include "sim/config/node.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/workload_store.hpp"
 
 namespace gpusim {
 
@@ -28,6 +29,8 @@ struct ScenarioOptions {
   std::vector<std::filesystem::path> config_folders;
   /// Configurations that scenarios read before have left; none: each scenario reads its own.
   std::shared_ptr<config::FileStore> files;
+  /// Networks' workloads that scenarios read before have left; none: each builds its op graphs.
+  std::shared_ptr<WorkloadStore> workloads{};
 };
 
 /// Whether a file is a profiler trace, by its name: .json, .json.gz, .gz.

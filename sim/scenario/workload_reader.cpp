@@ -46,7 +46,7 @@ class WorkloadReader {
   Workload read(const Node& node) {
     Workload workload;
     Fields fields(node);
-    if (is_network_workload(node)) return read_network_workload(node, folder_, limits_);
+    if (is_network_workload(node)) return known_network_workload(node);
     const bool has_kernels = node.has("kernels");
     const bool has_trace = node.has("trace");
     if (has_kernels && has_trace) {
@@ -93,6 +93,23 @@ class WorkloadReader {
   }
 
  private:
+  /// Read, or taken from what has been read before.
+  Workload known_network_workload(const Node& node) const {
+    if (limits_.known == nullptr) return read_network_workload(node, folder_, limits_);
+    const std::string key = fmt::format("{}|{}|{}|{}|{}", folder_.string(), limits_.instructions_max,
+                                        limits_.has_hardware, limits_.has_host, node.canonical_text());
+    if (const Workload* known = limits_.known->find(key)) {
+      Workload workload = *known;
+      // Written alike, but perhaps elsewhere.
+      const Node name = node.has("network") ? node.at("network") : node.at("hf_config");
+      std::get<NetworkWorkload>(workload.source).where = name.location();
+      return workload;
+    }
+    Workload workload = read_network_workload(node, folder_, limits_);
+    limits_.known->keep(key, workload);
+    return workload;
+  }
+
   enum class NameKind { Distribution, Stream, Event };
   struct Reference {
     NameKind kind;

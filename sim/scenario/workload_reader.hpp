@@ -8,6 +8,7 @@
 #include "sim/config/names.hpp"
 #include "sim/config/node.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scenario/workload_store.hpp"
 
 namespace gpusim {
 
@@ -20,6 +21,7 @@ struct WorkloadLimits {
   bool one_device = false;            ///< Whether all streams have to be on one device.
   bool has_host = false;              ///< Whether a network's ops can be priced on the host.
   config::SearchPath search{};        ///< For networks by name.
+  WorkloadStore* known = nullptr;     ///< Networks' workloads read before; null: each is read anew.
 };
 
 /// No step may hold more streams, or host threads, than this.
