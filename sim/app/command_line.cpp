@@ -19,7 +19,7 @@
 #include "sim/app/explain_command.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/sweep_command.hpp"
-#include "sim/app/trace_what_if_command.hpp"
+#include "sim/app/trace_use_commands.hpp"
 #include "sim/app/validate_command.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/error.hpp"
@@ -357,27 +357,6 @@ void add_scenario_options(CLI::App& app, RunArguments& arguments) {
   app.add_option("--seed", arguments.seed, "Seed of random durations")->type_name("N");
 }
 
-CLI::App* add_trace_what_if(CLI::App& trace_app, WhatIfArguments& arguments) {
-  CLI::App* app = trace_app.add_subcommand("what-if", "Predict a traced step with something changed");
-  app->add_option("file", arguments.trace, "Profiler trace (.json, .json.gz)")->type_name("FILE")->required();
-  app->add_option("--change", arguments.changes,
-                  "cuda_graph[=piecewise], fuse[=PATTERN], compile, kernel=PATTERN:2x, host=2x, gpu=NAME, "
-                  "no_sync, batch=2x; may be repeated")
-      ->type_name("CHANGE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app->add_option("--hardware", arguments.hardware, "The trace's GPU, where it does not say")
-      ->type_name("NAME");
-  app->add_option("--host", arguments.host, "Host whose costs compiled code has")->type_name("NAME");
-  app->add_option("--host-time", arguments.host_time, "auto, traced, or a factor for the traced host times")
-      ->type_name("HOW");
-  app->add_option("--format", arguments.format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("FORMAT");
-  return app;
-}
-
 }  // namespace
 
 OutputError::OutputError(int error_number)
@@ -445,8 +424,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->required();
   summary_app->add_option("--format", trace_format, "text, json or csv")->check(formats)->type_name("FORMAT");
 
-  WhatIfArguments what_if_arguments;
-  CLI::App* what_if_app = add_trace_what_if(*trace_app, what_if_arguments);
+  TraceUseCommands trace_use(*trace_app);
 
   CalibrateArguments calibration;
   CLI::App* calibrate_app =
@@ -512,7 +490,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*list_app) return command.list(list_what);
     if (*validate_app) return run_validate(validation, surroundings);
     if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());
-    if (*what_if_app) return run_trace_what_if(what_if_arguments, surroundings, command.search_path());
+    if (trace_use.parsed()) return trace_use.run(surroundings, command.search_path());
     return command.trace_summary(trace_files, trace_format);
   } catch (const OutputError&) {
     throw;

@@ -257,8 +257,8 @@ class Grouper {
     group.members = std::move(members);
     for (const std::uint32_t i : group.members) group.apart += in_.durations[i];
     group.name = fmt::format("fused {}: {} .. {}", group.members.size(),
-                             report::shorten(report::kernel_label(name(group.members.front())), 40),
-                             report::shorten(report::kernel_label(name(group.members.back())), 40));
+                             report::shorten(telling_name(name(group.members.front())), 40),
+                             report::shorten(telling_name(name(group.members.back())), 40));
     return group;
   }
 

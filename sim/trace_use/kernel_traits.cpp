@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/report/format.hpp"
 #include "sim/trace/kernel_names.hpp"
 
 namespace gpusim {
@@ -135,6 +136,40 @@ KernelTraits kernel_traits(std::string_view name, const TraceOp& op) {
     if (!columns && op.block[1] == 1) traits.rows = blocks;
   }
   return traits;
+}
+
+std::string telling_name(std::string_view name) {
+  std::string text = report::kernel_label(name);
+  for (const std::string_view space : {"c10::", "binary_internal::"})
+    for (std::size_t at = text.find(space); at != std::string::npos; at = text.find(space, at))
+      text.erase(at, space.size());
+  constexpr std::string_view loop = "elementwise_kernel<";
+  if (const std::size_t at = text.find(loop); at != std::string::npos) {
+    std::string_view rest = std::string_view(text).substr(at + loop.size());
+    while (!rest.empty() && (std::isdigit(static_cast<unsigned char>(rest.front())) != 0 ||
+                             rest.front() == ',' || rest.front() == ' '))
+      rest.remove_prefix(1);
+    for (const std::string_view wrapper : {"gpu_kernel_impl_nocast<", "gpu_kernel_impl<"})
+      if (rest.starts_with(wrapper)) rest.remove_prefix(wrapper.size());
+    rest = rest.substr(0, rest.find('('));
+    rest = rest.substr(0, rest.find(", std::array"));
+    rest = rest.substr(0, rest.find(", at::detail::Array"));
+    while (rest.ends_with('>') &&
+           std::count(rest.begin(), rest.end(), '>') > std::count(rest.begin(), rest.end(), '<')) {
+      rest.remove_suffix(1);
+      while (rest.ends_with(' ')) rest.remove_suffix(1);
+    }
+    if (!rest.empty()) return "elementwise " + std::string(rest);
+  }
+  if (text.ends_with(')')) {
+    const std::size_t arguments = text.rfind(">(");
+    if (arguments != std::string::npos) {
+      text.resize(arguments + 1);
+    } else if (text.find('(') > 0) {
+      text.resize(text.find('('));
+    }
+  }
+  return text;
 }
 
 bool matches_pattern(std::string_view name, std::string_view pattern) {

@@ -38,6 +38,10 @@ struct KernelTraits {
 /// Kernels of PyTorch (elementwise, reduce, norm, softmax) are recognised by the naming of their templates.
 KernelTraits kernel_traits(std::string_view name, const TraceOp& op);
 
+/// For tables: what an elementwise kernel computes rather than how it loops ("elementwise
+/// CUDAFunctor_add<float>"), other names without arguments and common namespaces.
+std::string telling_name(std::string_view name);
+
 /// Whether `pattern` occurs in `name`; `*` stands for any run of characters. Case counts.
 bool matches_pattern(std::string_view name, std::string_view pattern);
 

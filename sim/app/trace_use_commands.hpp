@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands below `gpusim trace` that go beyond looking at a trace: their options, and which one was
+// asked for.
+#pragma once
+
+#include "sim/app/command_line.hpp"
+#include "sim/app/trace_diff_command.hpp"
+#include "sim/app/trace_what_if_command.hpp"
+#include "sim/config/names.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace gpusim {
+
+class TraceUseCommands {
+ public:
+  /// Adds the commands; has to live until the command line is read.
+  explicit TraceUseCommands(CLI::App& trace);
+  /// Whether one of them was asked for.
+  bool parsed() const;
+  /// Runs it. Throws ConfigError, TraceError, engine::DeadlockError.
+  ExitCode run(const Surroundings& surroundings, const config::SearchPath& search) const;
+
+ private:
+  void add_diff(CLI::App& trace);
+  void add_what_if(CLI::App& trace);
+
+  DiffArguments diff_;
+  WhatIfArguments what_if_;
+  CLI::App* diff_app_ = nullptr;
+  CLI::App* what_if_app_ = nullptr;
+};
+
+}  // namespace gpusim
