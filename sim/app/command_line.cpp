@@ -19,6 +19,7 @@
 #include "sim/app/explain_command.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/sweep_command.hpp"
+#include "sim/app/trace_commands.hpp"
 #include "sim/app/trace_use_commands.hpp"
 #include "sim/app/validate_command.hpp"
 #include "sim/config/backend_reader.hpp"
@@ -30,7 +31,6 @@
 #include "sim/report/chrome_trace.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/scenario_reader.hpp"
-#include "sim/trace/summary.hpp"
 #include "sim/trace/trace.hpp"
 
 namespace gpusim {
@@ -203,25 +203,6 @@ class Command {
     return ExitCode::Done;
   }
 
-  ExitCode trace_summary(const std::vector<std::string>& files, const std::string& format) {
-    std::vector<Summary> summaries;
-    for (const std::string& file : files) summaries.push_back(summarize(read_trace(file)));
-    if (format == "json") {
-      out(with_newline(summary_json(summaries)));
-      return ExitCode::Done;
-    }
-    if (format == "csv") out(summary_csv_header() + "\n");
-    for (std::size_t i = 0; i < summaries.size(); ++i) {
-      if (format == "csv") {
-        out(summary_csv_row(summaries[i]) + "\n");
-      } else {
-        if (i > 0) out("\n");
-        out(with_newline(summary_text(summaries[i])));
-      }
-    }
-    return ExitCode::Done;
-  }
-
   /// Prints what the user did wrong; false if the error is not of that kind.
   bool report_bad_input(const std::exception& error) const {
     const bool known = dynamic_cast<const ConfigError*>(&error) != nullptr ||
@@ -357,6 +338,18 @@ void add_scenario_options(CLI::App& app, RunArguments& arguments) {
   app.add_option("--seed", arguments.seed, "Seed of random durations")->type_name("N");
 }
 
+CLI::App* add_trace_reader(CLI::App& trace_app, const std::string& name, const std::string& help,
+                           const std::vector<std::string>& formats, TraceArguments& arguments) {
+  CLI::App* app = trace_app.add_subcommand(name, help);
+  app->add_option("files", arguments.files, "Profiler trace (.json, .json.gz), or folder of them")
+      ->type_name("FILE")
+      ->required();
+  app->add_option("--format", arguments.format, fmt::format("{}", fmt::join(formats, ", ")))
+      ->check(CLI::IsMember(formats))
+      ->type_name("FORMAT");
+  return app;
+}
+
 }  // namespace
 
 OutputError::OutputError(int error_number)
@@ -415,14 +408,13 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 
   CLI::App* trace_app = app.add_subcommand("trace", "Look at profiler traces");
   trace_app->require_subcommand(1);
-  CLI::App* summary_app =
-      trace_app->add_subcommand("summary", "The figures of a trace that one looks at first");
-  std::vector<std::string> trace_files;
-  std::string trace_format = "text";
-  summary_app->add_option("files", trace_files, "Profiler trace (.json, .json.gz)")
-      ->type_name("FILE")
-      ->required();
-  summary_app->add_option("--format", trace_format, "text, json or csv")->check(formats)->type_name("FORMAT");
+  TraceArguments trace_arguments;
+  add_trace_reader(*trace_app, "summary", "What a trace says, and what to look at first",
+                   {"text", "json", "csv"}, trace_arguments);
+  CLI::App* path_app =
+      add_trace_reader(*trace_app, "critical-path", "What a traced run waited for, moment by moment",
+                       {"text", "json"}, trace_arguments);
+  path_app->add_option("--top", trace_arguments.top, "Lines of each table")->type_name("N");
 
   TraceUseCommands trace_use(*trace_app);
 
@@ -491,7 +483,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*validate_app) return run_validate(validation, surroundings);
     if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());
     if (trace_use.parsed()) return trace_use.run(surroundings, command.search_path());
-    return command.trace_summary(trace_files, trace_format);
+    if (*path_app) return run_trace_critical_path(trace_arguments, surroundings);
+    return run_trace_summary(trace_arguments, surroundings);
   } catch (const OutputError&) {
     throw;
   } catch (const std::bad_alloc&) {

@@ -87,14 +87,15 @@ struct Summary {
 
 Summary summarize(const Trace& trace);
 
-/// For people, at most 80 columns wide. Ends with a newline.
+/// The figures for people, at most 80 columns wide. Ends with a newline.
 std::string summary_text(const Summary& summary);
 
-/// One object with all figures, named as the CSV's columns, and the lists. No newline at the end.
-std::string summary_json(const Summary& summary);
+/// One object with all figures, named as the CSV's columns, and the lists. No newline at the end. `more`:
+/// further members, each with a comma before it.
+std::string summary_json(const Summary& summary, std::string_view more = {});
 
-/// One summary: its object. Several: an array of objects.
-std::string summary_json(std::span<const Summary> summaries);
+/// One object: itself. Several: an array of them.
+std::string json_list(std::span<const std::string> objects);
 
 /// Column names, "file" first, without a newline. A row is quoted as RFC 4180 says, also without one.
 std::string summary_csv_header();

@@ -182,7 +182,7 @@ class Report {
     bool empty = true;
     for (const std::string& piece : pieces) {
       if (piece.empty()) continue;
-      if (!empty && current.size() + 2 + piece.size() > width) {
+      if (!empty && current.size() + 3 + piece.size() > width) {
         line(current + ",");
         current = std::string(16, ' ');
         empty = true;
@@ -221,7 +221,7 @@ std::string summary_csv_row(const Summary& summary) {
   return out;
 }
 
-std::string summary_json(const Summary& s) {
+std::string summary_json(const Summary& s, std::string_view more) {
   std::string out = "{\n \"file\": " + json_string(s.file);
   const auto key = [&](std::string_view name) { out.append(",\n ").append(json_string(name)).append(": "); };
   for_each_column(s, [&](std::string_view name, const auto& value) {
@@ -271,17 +271,17 @@ std::string summary_json(const Summary& s) {
   list('[', ']', s.device_names, [&](const std::string& name) { out += json_string(name); });
   key("repairs");
   list('[', ']', s.repairs, [&](const std::string& repair) { out += json_string(repair); });
-  out += "\n}";
+  out.append(more).append("\n}");
   return out;
 }
 
-std::string summary_json(std::span<const Summary> summaries) {
-  if (summaries.size() == 1) return summary_json(summaries.front());
+std::string json_list(std::span<const std::string> objects) {
+  if (objects.size() == 1) return objects.front();
   std::string out = "[";
-  for (const Summary& summary : summaries) {
+  for (const std::string& object : objects) {
     if (out.size() > 1) out += ",";
     out += '\n';
-    out += summary_json(summary);
+    out += object;
   }
   out += "\n]";
   return out;
@@ -354,36 +354,6 @@ std::string summary_text(const Summary& s) {
   }
   if (!s.repairs.empty()) report.row("repaired", s.repairs);
 
-  if (s.kernels > 0) {
-    report.line();
-    report.line(
-        fmt::format("  {:<33} {:>10} {:>9} {:>14}", "kernels by what they do", "share", "count", "total"));
-    std::vector<int> order(kernel_group_count);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return s.kernel_groups[a].total_us > s.kernel_groups[b].total_us; });
-    for (const int i : order) {
-      const KernelGroupTotal& total = s.kernel_groups[i];
-      if (total.count == 0) continue;
-      report.line(fmt::format("  {:<33} {:>10} {:>9} {:>14}", kernel_group_name(static_cast<KernelGroup>(i)),
-                              percent(total.total_us, s.kernel_us), grouped(total.count),
-                              time_text(total.total_us)));
-    }
-    report.line();
-    const std::size_t top = std::min<std::size_t>(s.kernel_totals.size(), 10);
-    report.line(fmt::format(
-        "  {:<33} {:>10} {:>9} {:>14}",
-        top < s.kernel_totals.size()
-            ? fmt::format("top {} of {} kernel names", top, grouped(std::int64_t(s.kernel_totals.size())))
-            : std::string("kernel names"),
-        "share", "count", "total"));
-    for (std::size_t i = 0; i < top; ++i) {
-      const KernelTotal& kernel = s.kernel_totals[i];
-      report.line(fmt::format("  {:<33} {:>10} {:>9} {:>14}", shortened(kernel.name, 33),
-                              percent(kernel.total_us, s.kernel_us), grouped(kernel.count),
-                              time_text(kernel.total_us)));
-    }
-  }
   return report.take();
 }
 

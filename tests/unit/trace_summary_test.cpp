@@ -388,15 +388,16 @@ TEST_CASE("a CSV row quotes what needs it and writes numbers as short as they ar
 TEST_CASE("the JSON of a summary escapes names and lists the rest") {
   const std::vector<Summary> one = {summary_of(std::vector<std::string>{
       kernel("0", "2.5", {}, 7, R"(f<\"a\\b\u0001>)"), call("cudaDeviceSynchronize", "3", "1")})};
-  const std::string json = summary_json(one);
+  const std::string json = summary_json(one[0]);
   CHECK_THAT(json, ContainsSubstring(R"("wall_us": 2.5,)"));
   CHECK_THAT(json, ContainsSubstring(R"("name": "f<\"a\\b\u0001>", "count": 1, "total_us": 2.5)"));
   CHECK_THAT(json, ContainsSubstring(R"("cudaDeviceSynchronize": 1)"));
   CHECK_THAT(json, ContainsSubstring(R"("repairs": [])"));
   CHECK(json.front() == '{');
-  const std::vector<Summary> two = {one[0], one[0]};
-  CHECK(summary_json(two).front() == '[');
-  CHECK(summary_json(std::vector<Summary>()) == "[\n]");
+  CHECK_THAT(summary_json(one[0], ",\n \"more\": 1"), ContainsSubstring("],\n \"more\": 1\n}"));
+  CHECK(json_list(std::vector<std::string>{"{}"}) == "{}");
+  CHECK(json_list(std::vector<std::string>{"{}", "{}"}) == "[\n{},\n{}\n]");
+  CHECK(json_list(std::vector<std::string>()) == "[\n]");
 }
 
 TEST_CASE("the text report fits a terminal of 80 columns") {
@@ -421,8 +422,7 @@ TEST_CASE("the text report fits a terminal of 80 columns") {
     CHECK(line.size() <= 80);
     text += line + "\n";
   }
-  for (const char* word :
-       {"wall", "busy", "idle", "overlap", "launches", "sync calls", "steps", "top 10 of 20"}) {
+  for (const char* word : {"wall", "busy", "idle", "overlap", "launches", "sync calls", "steps"}) {
     CHECK_THAT(text, ContainsSubstring(word));
   }
 }
