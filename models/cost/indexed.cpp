@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that go by index: gathers, scatters, embedding gradients, losses.
+#include <bit>
+
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
@@ -28,6 +30,23 @@ constexpr std::int64_t embedding_rows_unsorted = 3072;
 /// Bytes of the keys (int64), of which a radix sort orders one a pass.
 constexpr int sort_digits = 8;
 
+/// Sorts `rows` keys by `digits` of their bytes: clears counters, makes the histogram of all digits and its
+/// sums, then a pass for each.
+GpuOps radix_sort(const Pricing& p, std::int64_t rows, int digits) {
+  const GpuOpEstimate tiny = price(p, TinyKernel{}).front();
+  const GpuOpEstimate clear = memset_op(p, 4);
+  KernelFigures digit;
+  digit.seconds = p.calibration.layer.sort_digit;
+  digit.blocks = std::ceil(static_cast<double>(rows) / 4096);
+  digit.threads = 384;
+  GpuOps ops = {clear, clear, tiny, tiny};
+  for (int i = 0; i < digits; ++i) {
+    ops.push_back(clear);
+    ops.push_back(kernel("sort_digit", digit));
+  }
+  return ops;
+}
+
 /// The rows sorted by their place: numbers them, sorts the pairs, finds where a place begins, cuts its rows
 /// into parts of at most ten (NROWS_PER_THREAD), adds up each part, then the parts of a place.
 GpuOps sorted_embedding_backward(const Pricing& p, const EmbeddingBackward& work, const GpuOpEstimate& zeros,
@@ -35,16 +54,9 @@ GpuOps sorted_embedding_backward(const Pricing& p, const EmbeddingBackward& work
   const IndexedCalibration& c = p.calibration.indexed;
   const double rows = static_cast<double>(work.rows);
   const GpuOpEstimate tiny = price(p, TinyKernel{}).front();
-  const GpuOpEstimate clear = memset_op(p, 4);
-  KernelFigures digit;
-  digit.seconds = p.calibration.layer.sort_digit;
-  digit.blocks = std::ceil(rows / 4096);
-  digit.threads = 384;
-  GpuOps ops = {tiny, clear, clear, tiny, tiny};  // Places, counters, histogram of all digits and its sums.
-  for (int i = 0; i < sort_digits; ++i) {
-    ops.push_back(clear);
-    ops.push_back(kernel("sort_digit", digit));
-  }
+  GpuOps ops = {tiny};  // Places.
+  const GpuOps sort = radix_sort(p, work.rows, sort_digits);
+  ops.insert(ops.end(), sort.begin(), sort.end());
   ops.push_back(zeros);
   // Unique places, parts per place, their sums, the number of parts, where each begins.
   for (int i = 0; i < 7; ++i) ops.push_back(tiny);
@@ -83,6 +95,7 @@ GpuOps price(const Pricing& p, const Gather& work) {
 
 GpuOps price(const Pricing& p, const Scatter& work) {
   if (work.rows == 0 || work.row_bytes.value() == 0) return {};
+  const bool atomic = work.add && work.sorted_places == 0;
   const IndexedCalibration& c = p.calibration.indexed;
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes.value());
   const double elements = bytes / bytes_of(work.dtype);
@@ -91,13 +104,18 @@ GpuOps price(const Pricing& p, const Scatter& work) {
   const double cold_bytes = bytes * (p.cache.cold_reads + (work.add ? 2 : 1) * p.cache.cold_writes);
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
-      {p.sm_cycles(work.add ? elements * c.index_add : 0), KernelLimit::Compute},
+      {p.sm_cycles(atomic ? elements * c.index_add : 0), KernelLimit::Compute},
       {p.block_starts(figures.blocks), KernelLimit::Blocks}};
   figures.seconds = c.index_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
   figures.limit = limit_of(c.index_start, terms);
   figures.flops = work.add ? elements : 0;
   figures.hbm_bytes = cold_bytes;
-  return {kernel(work.add ? "index_add" : "index_copy", figures)};
+  if (work.sorted_places == 0) return {kernel(work.add ? "index_add" : "index_copy", figures)};
+  GpuOps ops =
+      radix_sort(p, work.rows,
+                 (static_cast<int>(std::bit_width(static_cast<std::uint64_t>(work.sorted_places))) + 7) / 8);
+  ops.push_back(kernel("index_add", figures));
+  return ops;
 }
 
 GpuOps price(const Pricing& p, const EmbeddingBackward& work) {

@@ -294,6 +294,9 @@ struct Scatter {
   Bytes row_bytes{0};
   bool add = false;  ///< Atomic additions, an element at a time.
   Dtype dtype = Dtype::Bf16;
+  /// Of an existing tensor; not 0: additions sorted by their place first, as index_put does it with
+  /// accumulate=true, so that none is atomic (ATen/native/cuda/Indexing.cu).
+  std::int64_t sorted_places = 0;
 };
 
 /// One number per row picked by its label, and their mean (nll_loss), or its gradient: a zero fill of

@@ -30,17 +30,20 @@ bool splits_k(double m, double n, double k, bool bias) {
 
 /// The same where the right operand lies as [k, n], as in gradients: deep products whose tiles leave many SMs
 /// idle in their last wave, whichever of three sizes they take; the smallest reads its operands most often.
-/// So for k = 16384 768 x 768 and 3072 x 768 are split and 2304 x 768 is not (traces/gpt2_train_B16_T1024),
-/// for k = 8192 1024 x 1024 is not and for k = 50304 512 x 768 is (GPU ops of gpt2m_train and gpt2_train_B2
-/// in steps.csv).
-bool splits_k_of_gradient(const Pricing& p, double m, double n, double k) {
+/// The gradient of a weight (the left operand lies as [k, m]) is split from about 12,000 tokens on: 768 x 768
+/// and 3072 x 768 are at 12,608 and 16,384 and are not at 8,192; 2304 x 768 and 2048 x 768 never are. That of
+/// an input is split for a deep vocabulary (50,304 x 768 from 256 to 2,048 rows, not from 4,096 on), and for
+/// few rows earlier (256 x 1024 x 4096). Right in 127 of 130 products of validation/h200/kernels-training.csv
+/// and in all training steps beside it; 1024 x 1024 x 16384 and two of few rows are split as well.
+bool splits_k_of_gradient(const Pricing& p, double m, double n, double k, bool of_weight) {
   const auto filled = [&](double tm, double tn) {
     const double tiles = std::ceil(m / tm) * std::ceil(n / tn);
     return tiles / (std::ceil(tiles / p.sms()) * p.sms());
   };
-  constexpr double deep = 8192;
   constexpr double small_tile = 0.85;
-  return k >= deep && std::max({filled(256, 128), filled(128, 128), small_tile * filled(128, 64)}) < 0.7;
+  const double best = std::max({filled(256, 128), filled(128, 128), small_tile * filled(128, 64)});
+  if (of_weight) return k >= 12288 && best < 0.7;
+  return (k >= 8192 && best < 0.74) || (k >= 4096 && best < 0.25);
 }
 
 /// The part of the peak that products of `dtype` reach, relative to 16-bit ones in bf16.
@@ -138,6 +141,7 @@ struct Product {
   bool may_split = true;
   bool bias = false;
   bool gradient = false;    ///< The right operand lies as [k, n].
+  bool of_weight = false;   ///< And the left one as [k, m].
   double memory_share = 0;  ///< Of the memory's bandwidth.
 };
 
@@ -149,8 +153,12 @@ struct ProductOps {
 /// The product kernel, and the one that adds up its parts where it is split along k.
 ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   const ProductCalibration& c = p.calibration.product;
+  // 16384 x 768 x 50257 in bf16 takes 13.3 ms, its two gradients 8.65 ms each, all of them in kernels of old
+  // (gpt2_unfused_V50257_B16_T1024 in training-networks.csv).
+  constexpr double misaligned_gradient = 1.54;
+  const double misaligned = c.misaligned * (w.gradient ? misaligned_gradient : 1);
   const double share = c.peak_share * dtype_share(c, w.dtype) * w.speed *
-                       (w.aligned || on_vector_units(w.dtype) ? 1 : c.misaligned);
+                       (w.aligned || on_vector_units(w.dtype) ? 1 : misaligned);
   Problem q{};
   q.batch = w.batch;
   q.m = w.m;
@@ -162,8 +170,9 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   q.cold_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
   q.memory_share = w.memory_share > 0 ? w.memory_share : c.memory_share;
   q.written = w.written;
-  q.splits = w.may_split && w.batch == 1 &&
-             (w.gradient ? splits_k_of_gradient(p, w.m, w.n, w.k) : splits_k(w.m, w.n, w.k, w.bias));
+  q.splits =
+      w.may_split && w.batch == 1 &&
+      (w.gradient ? splits_k_of_gradient(p, w.m, w.n, w.k, w.of_weight) : splits_k(w.m, w.n, w.k, w.bias));
   const Choice choice = best_tile(p, q);
 
   const double reduce =
@@ -239,6 +248,7 @@ GpuOps price(const Pricing& p, const MatrixProduct& work) {
   w.dtype = work.dtype;
   w.aligned = aligned(work.dtype, work.n, work.left_transposed ? work.m : work.k);
   w.gradient = !work.right_transposed;
+  w.of_weight = work.left_transposed;
   w.bias = work.epilogue != Epilogue::None;
   ProductOps result = product(p, w, work.batch > 1 ? "batched_product" : "product");
   if (w.aligned && !on_vector_units(work.dtype) && hands_out_tiles(p, w))

@@ -104,10 +104,13 @@ std::vector<MadeTensor> infer_softmax_backward(const OpView& op) {
   if (op.attributes.has("dtype")) made = *find_element_type(op.attributes.word("dtype"));
   return {{.type = contiguous_tensor(made, op.in().shape)}};
 }
-std::vector<EagerCall> eager_softmax_backward(const OpView& op, const GpuSpec&) {
+template <bool Log>
+std::vector<EagerCall> eager_softmax_backward(const OpView& op, const GpuSpec& gpu) {
   const int at = dimension(op.attributes.integer("dim"), op.in().shape.rank());
   EagerCall call{.host_op = "softmax_backward", .work = {}};
   add_contiguous(op.in(), call.work);
+  // Softmax's own gradient multiplies by the result in a kernel before; that of its logarithm needs nothing.
+  if (!Log) call.work.push_back(pointwise_work(op, times(AluFunction::Mul, 1, gpu)));
   call.work.push_back(RowReduction{.kind = RowReduction::Kind::SoftmaxBackward,
                                    .rows = elements(op.in()) / op.in().shape[at],
                                    .columns = op.in().shape[at],
@@ -457,10 +460,23 @@ Scatter added_rows(const OpView& op, std::int64_t inner) {
           .add = true,
           .dtype = kernel_dtype(op.in().element)};
 }
+/// Zeros, then index_put with accumulate=true: negative places wrapped, made linear, divided by the rows'
+/// length, numbered, sorted; then each place's rows added up.
 std::vector<EagerCall> eager_index_backward(const OpView& op, const GpuSpec&) {
   std::int64_t inner = 1;
   for (int i = op.has(2) ? 2 : 1; i < op.out().shape.rank(); ++i) inner *= op.out().shape[i];
-  return {{.host_op = "index_backward", .work = {fill_work(op.out()), added_rows(op, inner)}}};
+  Scatter added = added_rows(op, inner);
+  added.sorted_places = elements(op.out()) / inner;
+  Pointwise places;
+  places.elements = added.rows;
+  places.read = places.written = Bytes(8 * added.rows);
+  EagerCall call{.host_op = "index_backward", .work = {fill_work(op.out())}};
+  const int calls = op.has(2) ? 6 : 3;  // remainder and mul of each index, their sum, div_.
+  for (int i = 0; i < calls; ++i) call.work.push_back(places);
+  places.read = Bytes(0);
+  call.work.push_back(places);  // arange
+  call.work.push_back(added);
+  return {call};
 }
 std::vector<EagerCall> eager_index_select_backward(const OpView& op, const GpuSpec&) {
   const int at = dimension(op.attributes.integer("dim"), op.out().shape.rank());
@@ -545,14 +561,14 @@ std::vector<OpKind> backward_ops() {
        .inputs = of_result,
        .attributes = along,
        .infer = infer_softmax_backward,
-       .eager = eager_softmax_backward});
+       .eager = eager_softmax_backward<false>});
   add({.name = "log_softmax_backward",
        .help = "Gradient of log_softmax",
        .fusion = FusionClass::Reduction,
        .inputs = of_result,
        .attributes = along,
        .infer = infer_softmax_backward,
-       .eager = eager_softmax_backward});
+       .eager = eager_softmax_backward<true>});
   add({.name = "nll_loss_backward",
        .help = "Gradient of nll_loss: zeros but for the labels",
        .fusion = FusionClass::Scatter,

@@ -217,8 +217,10 @@ std::vector<EagerCall> eager_join(const OpView& op, const GpuSpec&) {
     one_dtype = one_dtype && op.in(i).element == op.out().element;
     contiguous = contiguous && is_contiguous(op.in(i));
   }
-  const bool batched = op.out().shape.rank() <= 4 && one_dtype &&
-                       elements(op.out()) < (std::int64_t{1} << 31) &&
+  // stack() along any dimension but the last is a cat of the parts, seen with one dimension more.
+  const int at = dimension(op.attributes.integer("dim"), op.out().shape.rank());
+  const int rank = op.out().shape.rank() - (Stack && at + 1 < op.out().shape.rank() ? 1 : 0);
+  const bool batched = rank <= 4 && one_dtype && elements(op.out()) < (std::int64_t{1} << 31) &&
                        (contiguous || is_contiguous(op.out()));
   if (batched) {
     call.work.push_back(Concatenation{.elements = elements(op.out()),
@@ -229,7 +231,6 @@ std::vector<EagerCall> eager_join(const OpView& op, const GpuSpec&) {
   }
   // Each copy fills runs of the result; where they are shorter than a sector of 32 bytes, the sectors are
   // moved once for each input.
-  const int at = dimension(op.attributes.integer("dim"), op.out().shape.rank());
   std::int64_t run = size_of(op.out().element);
   for (int i = at + 1; i < op.out().shape.rank(); ++i) run *= op.out().shape[i];
   const std::int64_t times =

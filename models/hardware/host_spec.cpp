@@ -36,10 +36,20 @@ std::int32_t op_launches(const HostSpec& host, std::string_view op) {
   return listed == host.ops.end() ? 1 : listed->second.launches;
 }
 
+LaunchExtra launch_extra(const HostSpec& host, HostOpMode mode) {
+  if (!host.after_profiler) return {};
+  return {.main = op_time(host, "after_profiler", mode),
+          .backward = op_time(host, "after_profiler", HostOpMode::Backward),
+          .node = op_time(host, "after_profiler_node", HostOpMode::NoGrad)};
+}
+
 std::vector<SpecProblem> problems(const HostSpec& host) {
   std::vector<SpecProblem> found;
   if (host.name.empty()) found.push_back({"name", "must not be empty"});
   if (!(std::isfinite(host.speed) && host.speed > 0)) found.push_back({"speed", "must be positive"});
+  if (host.after_profiler &&
+      (host.ops.count("after_profiler") == 0 || host.ops.count("after_profiler_node") == 0))
+    found.push_back({"after_profiler", "needs costs of after_profiler and after_profiler_node under ops"});
   const auto check = [&](const std::string& path, const HostOpCost& cost) {
     if (cost.no_grad < Picoseconds{0} || cost.grad.value_or(Picoseconds{0}) < Picoseconds{0} ||
         cost.backward.value_or(Picoseconds{0}) < Picoseconds{0})

@@ -33,6 +33,10 @@ struct HostSpec {
   std::string key;   ///< "xeon-h200-cloud".
   std::string name;  ///< For people.
   double speed = 1;  ///< The costs below are divided by it.
+  /// A profiler has run in the process and is done. CUPTI stays attached to the driver, and every call into
+  /// that costs more from then on: `after_profiler` of `ops` for a launch, `after_profiler_node` for a node
+  /// of a CUDA graph (validation/h200/after_profiler.csv).
+  bool after_profiler = false;
   std::map<std::string, HostOpCost, std::less<>> ops;
   std::optional<HostOpCost> default_op;  ///< For ops that are not listed.
 
@@ -54,6 +58,17 @@ Picoseconds op_time(const HostSpec& host, std::string_view op, HostOpMode mode);
 
 /// Launch calls that op_time() includes: those of the file, 1 for an op that is not listed.
 std::int32_t op_launches(const HostSpec& host, std::string_view op);
+
+/// What a launch costs beyond its call, by who calls, and a node of a CUDA graph.
+struct LaunchExtra {
+  Picoseconds main{0};
+  Picoseconds backward{0};  ///< Autograd's thread.
+  Picoseconds node{0};
+};
+
+/// Zeros unless a profiler has run in the process. `mode`: of what the main thread runs. Throws
+/// NoHostOpError.
+LaunchExtra launch_extra(const HostSpec& host, HostOpMode mode);
 
 /// Everything that is impossible in `host`.
 std::vector<SpecProblem> problems(const HostSpec& host);

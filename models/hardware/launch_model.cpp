@@ -113,6 +113,7 @@ std::vector<SpecProblem> problems(const LaunchSpec& launch) {
   check.table("min_period", launch.min_period);
   check.table("graph_min_period", launch.graph_min_period);
   check.not_negative("pdl_overlap", launch.pdl_overlap);
+  check.not_negative("code_fetch", launch.code_fetch);
   check.table("cuda_graph.call", launch.cuda_graph.call);
   check.not_negative("cuda_graph.arrival_after_call", launch.cuda_graph.arrival_after_call);
   check.not_negative("cuda_graph.replay_work", launch.cuda_graph.replay_work);

@@ -69,6 +69,7 @@ struct LaunchSpec {
   GapTable graph_gap;                 ///< Between the nodes of a CUDA graph.
   TimeTable min_period;  ///< Least time from one kernel's start to the next one's, by blocks, in a stream.
   TimeTable graph_min_period;  ///< The same in a CUDA graph.
+  Picoseconds code_fetch{0};   ///< What a kernel takes longer after another one than after itself.
   Picoseconds pdl_overlap{0};  ///< How long before its predecessor's end a programmatic kernel starts.
   CudaGraphLaunchSpec cuda_graph;
   bool transferred = false;  ///< The numbers were measured on another device than the one they stand for.

@@ -169,6 +169,7 @@ LaunchSpec read_launch(const Node& node) {
   fields.optional("sync_call", spec.sync_call, non_negative);
   fields.optional("sync_return", spec.sync_return, non_negative);
   fields.optional("pdl_overlap", spec.pdl_overlap, non_negative);
+  fields.optional("code_fetch", spec.code_fetch, non_negative);
   fields.required_with("gap", [&](const Node& gap) { spec.gap = read_gaps(gap, spec.pdl_overlap); });
   fields.required_with("graph_gap",
                        [&](const Node& gap) { spec.graph_gap = read_gaps(gap, spec.pdl_overlap); });
@@ -184,8 +185,8 @@ LaunchSpec read_launch(const Node& node) {
 /// A section (`launch:`, `calibration:`) with its own `base:` laid out: that section of another device.
 /// `mark` adds to it, by the base's name, that it stands for another device than the one it was measured on.
 template <class Mark>
-Node resolve_section(const char* key, const Node& section, const SearchPath& search,
-                     const BaseChain& chain, Mark mark) {
+Node resolve_section(const char* key, const Node& section, const SearchPath& search, const BaseChain& chain,
+                     Mark mark) {
   if (!section.is_map()) section.fail("this has to be a map", "write for example {base: h200}");
   const auto base = section.find("base");
   if (!base) return section;
@@ -346,6 +347,7 @@ HostSpec read_host(const Node& host, const SearchPath& search) {
   Fields fields(resolved.map);
   fields.optional("name", spec.name);
   fields.optional("speed", spec.speed, positive);
+  fields.optional("after_profiler", spec.after_profiler);
   fields.optional_with("ops", [&](const Node& ops) {
     Errors errors;
     for (const auto& [op, cost] : ops.entries())

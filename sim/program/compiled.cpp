@@ -29,7 +29,7 @@ class CompiledBuilder {
         gpu_(gpu),
         host_(host),
         mode_(mode),
-        layout_(gpu),
+        layout_(gpu, launch_extra(host, mode)),
         eager_(*step.graph, gpu, host, mode, layout_),
         touched_(step.memory.addresses, gpu.l2),
         marks_(marks || std::any_of(step.graph->ops.begin(), step.graph->ops.end(),

@@ -2,6 +2,8 @@
 #include "sim/program/eager.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "sim/program/eager_ops.hpp"
@@ -18,6 +20,45 @@ EagerOps::EagerOps(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& hos
   for (const GraphTensor& tensor : graph_.tensors)
     bytes_.push_back({stored_bytes(tensor.type), dense_bytes(tensor.type)});
   prices_.resize(graph_.ops.size());
+}
+
+/// torch.utils.checkpoint works in Python: on the way in and when a block is made again it looks after the
+/// state of the random numbers and puts hooks in place, and each tensor that autograd would keep goes through
+/// one of these hooks, twice.
+void EagerOps::price_checkpoints() {
+  const auto price = [&](const char* op) { return op_time(host_, op, HostOpMode::NoGrad); };
+  if (host_.ops.count("checkpoint") == 0) return;
+  constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+  std::vector<OpIndex> begins;  // Of each block made again: its first op there.
+  std::vector<std::size_t> block_of(graph_.ops.size(), none);
+  for (OpIndex i = 1; i < graph_.ops.size(); ++i) {
+    const Op& op = graph_.ops[i];
+    if (op.phase != Phase::Backward || !op.recomputed) continue;
+    if (!graph_.ops[i - 1].recomputed) begins.push_back(i);
+    if (op.gradient_of != graph_none) block_of[op.gradient_of] = begins.size() - 1;
+  }
+  if (begins.empty()) return;
+  std::vector<std::int64_t> kept(begins.size(), 0);
+  std::set<std::pair<OpIndex, TensorIndex>> seen;
+  for (const Op& op : graph_.ops) {
+    if (op.phase != Phase::Backward || op.recomputed || op.gradient_of == graph_none) continue;
+    const std::size_t block = block_of[op.gradient_of];
+    if (block == none) continue;
+    for (const TensorIndex t : op.inputs) {
+      if (t == graph_none) continue;
+      const OpIndex producer = graph_.tensors[t].producer;
+      const bool gradient = producer != graph_none && graph_.ops[producer].phase == Phase::Backward &&
+                            !graph_.ops[producer].recomputed;
+      if (!gradient && seen.emplace(op.gradient_of, t).second) ++kept[block];
+    }
+  }
+  before_.assign(graph_.ops.size(), Picoseconds{0});
+  for (std::size_t b = 0; b < begins.size(); ++b) {
+    const OpIndex again = begins[b];
+    const OpIndex first = graph_.ops[again].gradient_of;
+    if (first != graph_none) before_[first] += price("checkpoint") + kept[b] * price("checkpoint_tensor");
+    before_[again] += price("checkpoint_again") + kept[b] * price("checkpoint_tensor_again");
+  }
 }
 
 EagerOps::Priced& EagerOps::price(const Op& op) {
@@ -113,6 +154,10 @@ CacheState EagerOps::cache_of(const Op& op, const RecentMemory& touched) const {
 void EagerOps::add(const Op& op, RecentMemory& touched, std::optional<std::uint32_t> memory) {
   take_turn(op.phase);
   if (memory) layout_.mark(op.phase, *memory);
+  if (!before_.empty()) {
+    const Picoseconds before = before_[static_cast<std::size_t>(&op - graph_.ops.data())];
+    if (before > Picoseconds{0}) layout_.add_work(before, layout_.name("checkpoint"));
+  }
   Priced& priced = price(op);
   model_flops_ += priced.flops;
   const CacheState cache = cache_of(op, touched);
@@ -123,25 +168,44 @@ void EagerOps::add(const Op& op, RecentMemory& touched, std::optional<std::uint3
     for (const EagerCall& call : priced.calls)
       for (const KernelWork& work : call.work)
         for (const GpuOpEstimate& estimate : gpu_ops(work, gpu_, {reads / cache_steps, writes / cache_steps}))
-          known->second.push_back(layout_.add(op.kind->name, estimate));
+          known->second.push_back(add_kernel(op.kind->name, estimate));
   Picoseconds host = host_time(op, priced);
   // An op's price has so many launch calls in it; what it launches beyond them costs a call each.
   std::int32_t included = priced.launches;
-  for (const StepLayout::Launched& launched : known->second)
-    if (included-- > 0) host -= launched.call;
+  for (const Kernel& kernel : known->second)
+    if (included-- > 0) host -= kernel.launched.call;
   if (host > Picoseconds{0}) {
     if (priced.name == engine::no_index) priced.name = layout_.name(std::string(op.kind->name));
     layout_.add_work(host, priced.name);
   }
-  for (const StepLayout::Launched& launched : known->second) layout_.launch(launched);
+  for (const Kernel& kernel : known->second) {
+    const bool again = kernel.name == last_kernel_;
+    layout_.launch(again ? kernel.again : kernel.launched);
+    last_kernel_ = kernel.name;
+  }
   touch(op, touched);
+}
+
+/// A kernel that follows another one fetches its code first; after itself it finds it there. Formulas and the
+/// measurements behind them are of kernels that follow themselves.
+EagerOps::Kernel EagerOps::add_kernel(std::string_view op, GpuOpEstimate estimate) {
+  Kernel kernel;
+  kernel.again = layout_.add(op, estimate);
+  kernel.launched = kernel.again;
+  kernel.name = layout_.name_of(kernel.again);
+  if (estimate.kind == GpuOpKind::Kernel && gpu_.launch.code_fetch > Picoseconds{0}) {
+    estimate.cost.duration += gpu_.launch.code_fetch;
+    kernel.launched = layout_.add(op, estimate);
+  }
+  return kernel;
 }
 
 EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
                          const EagerOptions& options) {
   EagerProgram result;
-  StepLayout layout(gpu);
+  StepLayout layout(gpu, launch_extra(host, mode));
   EagerOps ops(graph, gpu, host, mode, layout);
+  ops.price_checkpoints();
   layout.built.program.threads.front().instructions.reserve(2 * graph.ops.size());
   // Two rounds over the step: the second one finds the cache as a step before it left it.
   result.memory =

@@ -23,6 +23,9 @@ class EagerOps {
   EagerOps(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
            StepLayout& layout);
 
+  /// Adds what torch.utils.checkpoint costs the host around blocks that backward makes again, to all ops
+  /// added from now on.
+  void price_checkpoints();
   /// Prices the op and adds its host time and its launches, to the thread that works on its phase.
   /// `memory`: which point of the memory curve holds while it runs; none: it is not marked.
   void add(const Op& op, RecentMemory& touched, std::optional<std::uint32_t> memory = std::nullopt);
@@ -35,6 +38,12 @@ class EagerOps {
   Flops model_flops() const { return model_flops_; }
 
  private:
+  /// A GPU op as it runs after another one, and after itself.
+  struct Kernel {
+    StepLayout::Launched launched;
+    StepLayout::Launched again;
+    engine::Index name = engine::no_index;
+  };
   /// What an op costs whichever of its equals it is.
   struct Priced {
     std::vector<EagerCall> calls;
@@ -43,7 +52,7 @@ class EagerOps {
     Flops flops{0};
     engine::Index name = engine::no_index;  ///< Of its work on the host, once it has any.
     /// What it launches, by the cache's state in steps of `cache_steps`.
-    std::map<std::pair<int, int>, std::vector<StepLayout::Launched>> launched;
+    std::map<std::pair<int, int>, std::vector<Kernel>> launched;
   };
   struct TensorBytes {
     Bytes stored{0};
@@ -51,6 +60,7 @@ class EagerOps {
   };
 
   Priced& price(const Op& op);
+  Kernel add_kernel(std::string_view op, GpuOpEstimate estimate);
   HostOpMode mode_of(const Op& op) const;
   Picoseconds host_time(const Op& op, Priced& priced) const;
   Bytes touched_bytes(const Op& op, TensorIndex t) const;
@@ -65,8 +75,11 @@ class EagerOps {
   Picoseconds module_call_{0};
   Picoseconds autograd_node_{0};
   Flops model_flops_{0};
-  std::vector<TensorBytes> bytes_;             ///< By tensor.
-  std::vector<std::optional<Priced>> prices_;  ///< By Op::like.
+  engine::Index last_kernel_ = engine::no_index;  ///< Name of what was launched last.
+  std::vector<TensorBytes> bytes_;                ///< By tensor.
+  std::vector<std::optional<Priced>> prices_;     ///< By Op::like.
+  /// Host time before an op, by op, for checkpointing; empty: nothing is checkpointed.
+  std::vector<Picoseconds> before_;
 };
 
 }  // namespace gpusim

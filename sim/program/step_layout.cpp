@@ -15,7 +15,7 @@ using engine::Call;
 using engine::Index;
 using engine::Instruction;
 
-StepLayout::StepLayout(const GpuSpec& gpu) : gpu_(gpu) {
+StepLayout::StepLayout(const GpuSpec& gpu, const LaunchExtra& extra) : gpu_(gpu), extra_(extra) {
   built.machine = build_machine(gpu);
   built.work_is_dispatch = true;
   built.program.threads.push_back({"main", {}, {}});
@@ -108,8 +108,8 @@ void StepLayout::launch(const Launched& launched) {
   Instruction instruction;
   instruction.call = Call::Launch;
   instruction.object = launched.op;
-  instruction.duration = launched.call;
-  instruction.latency = launched.call + gpu_.launch.arrival_after_call;
+  instruction.duration = launched.call + (thread_ == 0 ? extra_.main : extra_.backward);
+  instruction.latency = instruction.duration + gpu_.launch.arrival_after_call;
   // A number that the host reads is waited for.
   instruction.blocking = launched.blocking;
   if (launched.blocking) instruction.return_latency = gpu_.launch.sync_return;
@@ -129,7 +129,7 @@ void StepLayout::launch_graph(Index shown, const std::vector<Launched>& ops) {
   Instruction instruction;
   instruction.call = Call::LaunchGraph;
   instruction.object = static_cast<Index>(built.program.graphs.size());
-  instruction.duration = graph_call_time(gpu_.launch, nodes);
+  instruction.duration = graph_call_time(gpu_.launch, nodes) + nodes * extra_.node;
   instruction.latency =
       std::max(instruction.duration + gpu_.launch.cuda_graph.arrival_after_call, Picoseconds(0));
   built.program.graphs.push_back(std::move(graph));

@@ -11,13 +11,14 @@
 
 #include "models/cost/kernel_work.hpp"
 #include "models/hardware/gpu_spec.hpp"
+#include "models/hardware/host_spec.hpp"
 #include "sim/program/build.hpp"
 
 namespace gpusim {
 
 class StepLayout {
  public:
-  explicit StepLayout(const GpuSpec& gpu);
+  explicit StepLayout(const GpuSpec& gpu, const LaunchExtra& extra = {});
 
   struct Launched {
     engine::Index op = 0;
@@ -33,6 +34,7 @@ class StepLayout {
   void add_work(Picoseconds duration, engine::Index shown);
   /// Puts it into the stream.
   void launch(const Launched& launched);
+  engine::Index name_of(const Launched& launched) const { return built.program.info[launched.op].name; }
   /// Puts these ops into the stream as one CUDA graph.
   void launch_graph(engine::Index shown, const std::vector<Launched>& ops);
 
@@ -60,6 +62,7 @@ class StepLayout {
   void add_signal(engine::Call call, engine::Index signal);
 
   const GpuSpec& gpu_;
+  const LaunchExtra extra_;
   std::uint16_t thread_ = 0;         ///< That works now.
   std::vector<bool> compute_bound_;  ///< By op of the program.
   std::map<std::string, engine::Index, std::less<>> names_;

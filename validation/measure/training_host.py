@@ -250,7 +250,7 @@ def main():
                     timing.wait_for_quiet(400)
                     out = phases(forward, None, optimizer)
                     write(f"{args.out}/training_phases.jsonl", {"name": name, "network": network, "parameters": parameters, "batch": batch, "sequence": sequence,
-                          "precision": precision, "optimizer": loop, "tensors": len(list(model.parameters())), "no_grad": timing.summary(inference, 1), **out})
+                          "precision": precision, "loop": loop, "tensors": len(list(model.parameters())), "no_grad": timing.summary(inference, 1), **out})
             except Exception as error:
                 torch.set_default_dtype(torch.float32)
                 print("ERR", name, precision, repr(error)[:300], flush=True)
