@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/compiler/split_reduction.hpp"
+#include "models/cost/instruction_cache.hpp"
 #include "models/graph/catalogue.hpp"
 
 namespace gpusim {
@@ -202,6 +203,22 @@ double lane_cycles_of(const LoopGraph& graph, const FusionGroup& group, std::int
   double sum = 0;
   for (const auto& [key, cycles] : parts) sum += cycles;
   return sum / static_cast<double>(std::max<std::int64_t>(elements, 1));
+}
+
+/// What a kernel of many long functions waits for its code, in lane-cycles per element.
+double code_stall(const OpGraph& graph, const LoopGraph& loops, const FusionGroup& group) {
+  std::set<std::pair<TensorIndex, std::uint64_t>> values;
+  double functions = 0;
+  double share = 0;
+  for (const LoopIndex l : group.loops)
+    for (const LoopPart& part : loops.loops[l].parts) {
+      const OpIndex op = part.value == graph_none ? graph_none : graph.tensors[part.value].producer;
+      if (op == graph_none || !values.emplace(part.value, part.place).second) continue;
+      const double one = instruction_cache_share(graph.ops[op].kind->name);
+      if (one > 0) ++functions;
+      share += one;
+    }
+  return instruction_stall(functions, share);
 }
 
 /// Of a kernel of mixed orders: sums of columns stay with their blocks until another kernel adds them up.
@@ -429,6 +446,8 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
     } else {
       kernel.name = numbered_name(numbered, loops, group, fused_name(loops, group, backend));
       kernel.work.push_back(generated_work(loops, group, moved.reads, moved.writes));
+      if (auto* const pointwise = std::get_if<InductorPointwise>(&kernel.work.back()))
+        pointwise->lane_cycles += code_stall(graph, loops, group);
     }
     kernel.reads = std::move(moved.reads);
     kernel.writes = std::move(moved.writes);

@@ -30,12 +30,17 @@ void EagerOps::price_checkpoints() {
   if (host_.ops.count("checkpoint") == 0) return;
   constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
   std::vector<OpIndex> begins;  // Of each block made again: its first op there.
-  std::vector<std::size_t> block_of(graph_.ops.size(), none);
+  std::vector<std::size_t> block_of(graph_.ops.size(), none);  // By op of the forward pass.
   for (OpIndex i = 1; i < graph_.ops.size(); ++i) {
     const Op& op = graph_.ops[i];
-    if (op.phase != Phase::Backward || !op.recomputed) continue;
-    if (!graph_.ops[i - 1].recomputed) begins.push_back(i);
-    if (op.gradient_of != graph_none) block_of[op.gradient_of] = begins.size() - 1;
+    if (op.phase != Phase::Backward || !op.recomputed || op.gradient_of == graph_none) continue;
+    block_of[op.gradient_of] = begins.size() - (graph_.ops[i - 1].recomputed ? 1 : 0);
+    if (graph_.ops[i - 1].recomputed) continue;
+    begins.push_back(i);
+    // What stands in the block but is not made again keeps tensors, too.
+    for (const BlockCall& call : graph_.calls)
+      if (call.first == op.gradient_of && (call.in_repeat || call.runs_again))
+        std::fill(block_of.begin() + call.first, block_of.begin() + call.last, begins.size() - 1);
   }
   if (begins.empty()) return;
   std::vector<std::int64_t> kept(begins.size(), 0);

@@ -60,6 +60,25 @@ TEST_CASE("launches beyond those in an op's price cost a launch call more") {
   CHECK(host_time(stacked) == 40_us);
 }
 
+TEST_CASE("a kernel fetches its code unless it follows itself") {
+  GpuSpec gpu = test::h200();
+  const auto busy = [&](const std::string& lines) {
+    const EagerProgram program = build_eager(test::small_graph(lines), gpu, host(), HostOpMode::NoGrad);
+    Picoseconds sum{0};
+    for (const engine::Instruction& i : program.built.program.threads.front().instructions)
+      if (i.call == engine::Call::Launch) sum += program.built.program.ops[i.object].duration;
+    return sum;
+  };
+  const std::string same = "  - z = exp(exp(exp(x)))\n";
+  const std::string different = "  - z = exp(tanh(exp(x)))\n";
+  gpu.launch.code_fetch = 0_us;
+  const Picoseconds same_bare = busy(same);
+  const Picoseconds different_bare = busy(different);
+  gpu.launch.code_fetch = 1_us;
+  CHECK(busy(same) - same_bare == 1_us);
+  CHECK(busy(different) - different_bare == 3_us);
+}
+
 TEST_CASE("a module adds its call to its first op") {
   HostSpec on = host();
   on.ops["module_call"] = HostOpCost{.no_grad = 4_us};

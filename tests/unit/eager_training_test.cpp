@@ -102,6 +102,61 @@ TEST_CASE("each autograd node costs the host what its file says") {
   CHECK(host_time(eager(layer(), on).built.program.threads[1]) - without == nodes * 3_us);
 }
 
+TEST_CASE("after a profiler every launch costs the host more, on the thread that makes it") {
+  HostSpec on = host();
+  on.ops["after_profiler"] = HostOpCost{.no_grad = 3_us, .grad = 4_us, .backward = 7_us};
+  on.ops["after_profiler_node"] = HostOpCost{.no_grad = 1_us};
+  const EagerProgram before = eager(layer(), on);
+  on.after_profiler = true;
+  const EagerProgram after = eager(layer(), on);
+  const auto made = [](const engine::HostThread& thread) {
+    return std::count_if(thread.instructions.begin(), thread.instructions.end(),
+                         [](const engine::Instruction& i) { return i.call == engine::Call::Launch; });
+  };
+  for (const std::size_t t : {std::size_t{0}, std::size_t{1}}) {
+    const engine::HostThread& thread = after.built.program.threads[t];
+    CHECK(host_time(thread) - host_time(before.built.program.threads[t]) ==
+          made(thread) * (t == 0 ? 4_us : 7_us));
+  }
+}
+
+TEST_CASE("a checkpointed block costs the host its hooks, on the way in and when it is made again") {
+  const OpGraph forward = build_graph(
+      test::network_of(
+          "name: small\ninputs:\n  x: {shape: [batch, 16]}\nblocks:\n  block:\n    takes: [x]\n    body:\n"
+          "      - x = linear(tanh(linear(x, 64)), 16)\n    gives: [x]\n"
+          "body:\n  - repeat: 3\n    body:\n      - x = block(x)\n  - z = x\ngives: [z]\n"),
+      test::sizes(4, 1, StepKind::Training, {}, ElementType::Fp32));
+  TrainingOptions how = options();
+  how.checkpointing = Checkpointing::Blocks;
+  const OpGraph graph = training_graph(forward, how);
+  HostSpec on = host();
+  for (const char* op : {"checkpoint", "checkpoint_tensor", "checkpoint_again", "checkpoint_tensor_again"})
+    on.ops[op] = HostOpCost{.no_grad = 0_us};
+  const EagerProgram bare = eager(graph, on);
+  const auto times = [&](const char* op, std::size_t thread) {
+    HostSpec priced = on;
+    priced.ops[op] = HostOpCost{.no_grad = 100_us};
+    const EagerProgram step = eager(graph, priced);
+    const auto more = [&](std::size_t t) {
+      return host_time(step.built.program.threads[t]) - host_time(bare.built.program.threads[t]);
+    };
+    CHECK(more(1 - thread) == 0_us);
+    return more(thread) / 100_us;
+  };
+  CHECK(times("checkpoint", 0) == 3);
+  CHECK(times("checkpoint_again", 1) == 3);
+  // Of each block: what goes into a product and its weight, twice, and tanh's result. The first block's input
+  // needs no gradient, so the weight of its first product is read by nobody.
+  CHECK(times("checkpoint_tensor", 0) == 5 + 5 + 4);
+  CHECK(times("checkpoint_tensor_again", 1) == 5 + 5 + 4);
+  // Nothing of it without checkpointing.
+  on.ops["checkpoint"] = on.ops["checkpoint_tensor"] = HostOpCost{.no_grad = 100_us};
+  const OpGraph plain = training_graph(forward, options());
+  CHECK(host_time(eager(plain, on).built.program.threads[0]) ==
+        host_time(eager(plain).built.program.threads[0]));
+}
+
 TEST_CASE("forward records for backward, what the engine and the optimizer call does not") {
   HostSpec on = host();
   on.default_op = HostOpCost{.no_grad = 10_us, .grad = 20_us};

@@ -141,6 +141,8 @@ TEST_CASE("Eager PyTorch launches a kernel for each op that moves data", "[graph
   CHECK(count("  - z = cat(x, x)\n") == 1);
   CHECK(count("  - a = transpose(x, 0, 1)\n  - z = cat(a, a)\n") == 1);
   CHECK(count("  - a = view(x, [2, 3, 2, 2])\n  - z = stack(a, a, dim=-1)\n") == 2);
+  // Along any other dimension a stack is a cat of the parts as they are.
+  CHECK(count("  - a = view(x, [2, 3, 2, 2])\n  - z = stack(a, a, dim=1)\n") == 1);
   // A search over rows that are not contiguous: a copy, the count, its way to the host, the set-up, the
   // search, and one index per dimension.
   CHECK(count("  - z = nonzero(x, count=3)\n") == 5);

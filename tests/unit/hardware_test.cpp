@@ -258,8 +258,12 @@ TEST_CASE("the measured host's costs are those of the measured file") {
         op == "gelu" || op == "slice")
       continue;
     INFO(op << ' ' << mode);
-    CHECK(op_time(xeon, op, mode == "grad" ? HostOpMode::Grad : HostOpMode::NoGrad) ==
-          us(std::stod(in_situ)));
+    if (mode == "no_grad") CHECK(op_time(xeon, op, HostOpMode::NoGrad) == us(std::stod(in_situ)));
+    // Half of what grad costs more there, which includes the end of the graph that it makes.
+    const double without = microseconds(op_time(xeon, op, HostOpMode::NoGrad));
+    if (mode == "grad")
+      CHECK(microseconds(op_time(xeon, op, HostOpMode::Grad)) ==
+            Approx((without + std::stod(in_situ)) / 2).margin(0.006));
     ++compared;
   }
   CHECK(compared > 80);
@@ -342,12 +346,12 @@ TEST_CASE("the H200's gaps are those of the traces and of captured steps") {
   CHECK(launch.gap.at(GapClass::Memset, GapClass::ShortKernel) == us(1.80));
   CHECK(launch.gap.at(GapClass::LongKernel, GapClass::Programmatic) == us(-0.13));
   CHECK(launch.gap.at(GapClass::Memset, GapClass::Programmatic) == us(1.80));
-  CHECK(launch.graph_gap.at(GapClass::LongKernel, GapClass::ShortKernel) == us(0.46));
-  // A memset node costs 1.3 us more than the kernel node in its place.
+  CHECK(launch.graph_gap.at(GapClass::LongKernel, GapClass::ShortKernel) == us(0.33));
+  // A memset node costs 1 us more than the kernel node in its place.
   const Picoseconds memset = launch.graph_gap.at(GapClass::ShortKernel, GapClass::Memset) +
                              launch.graph_gap.at(GapClass::Memset, GapClass::ShortKernel);
-  CHECK(memset == us(1.7));
-  CHECK(memset - us(0.46) <= us(1.3));
+  CHECK(memset == us(1.35));
+  CHECK(launch.code_fetch == us(0.22));
 }
 
 TEST_CASE("copies take their latency and bytes over the rate") {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/cost/instruction_cache.hpp"
 #include "models/cost/kernel_work.hpp"
 #include "models/graph/training.hpp"
 #include "tests/support/catch.hpp"
@@ -43,10 +44,46 @@ TEST_CASE("Gradients are split along k where tiles of the result leave SMs idle"
   CHECK(count(weight_gradient(3072, 768, 16384)) == 2);
   CHECK(count(weight_gradient(2304, 768, 16384)) == 1);
   CHECK(count(weight_gradient(1024, 1024, 8192)) == 1);
+  // Over 12,608 rows as well (64 images of 197 patches), over 8,192 no longer.
+  CHECK(count(weight_gradient(768, 768, 12608)) == 2);
+  CHECK(count(weight_gradient(768, 768, 8192)) == 1);
+  CHECK(count(weight_gradient(3072, 768, 8192)) == 1);
   CHECK(count(weight_gradient(768, 768, 512)) == 1);
   // 24 tiles, very deep: the gradient of what a head of 50304 classes was given for 512 rows.
   CHECK(count(MatrixProduct{.m = 512, .n = 768, .k = 50304, .right_transposed = false}) == 2);
   CHECK(count(MatrixProduct{.m = 512, .n = 768, .k = 50304}) == 1);
+}
+
+TEST_CASE("The gradient of an input is split for few rows or a deep vocabulary", "[cost]") {
+  const auto input_gradient = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return MatrixProduct{.m = m, .n = n, .k = k, .right_transposed = false};
+  };
+  CHECK(count(input_gradient(256, 1024, 4096)) == 2);
+  CHECK(count(input_gradient(512, 1024, 4096)) == 1);
+  CHECK(count(input_gradient(2048, 768, 50304)) == 2);
+  CHECK(count(input_gradient(4096, 768, 50304)) == 1);
+}
+
+TEST_CASE("Sorted additions sort their places by as many bytes as these have", "[cost]") {
+  // Two counters cleared, histogram, its sums, a pass of two ops for each byte, the additions.
+  Scatter added{.rows = 4096, .row_bytes = Bytes(4096), .add = true};
+  CHECK(count(added) == 1);
+  const double atomic = us(added);
+  added.sorted_places = 2048;
+  CHECK(count(added) == 4 + 2 * 2 + 1);
+  added.sorted_places = 200;
+  CHECK(count(added) == 4 + 2 * 1 + 1);
+  // None is atomic: 16.8 MB read and written.
+  CHECK(microseconds(gpu_ops(added, h200()).back().cost.duration) < atomic);
+}
+
+TEST_CASE("Code that does not fit into the instruction cache is waited for", "[cost]") {
+  CHECK(instruction_stall(20, 20 * instruction_cache_share("cos")) == 0);
+  // 40 take two caches: each second one is missed, 8.1 cycles for it.
+  CHECK(instruction_stall(40, 40 * instruction_cache_share("cos")) == Approx(40 * 8.1 / 2));
+  // 45 tanh fit, and any number of short functions.
+  CHECK(instruction_stall(45, 45 * instruction_cache_share("tanh")) == Approx(0).margin(1e-9));
+  CHECK(instruction_cache_share("mul") == 0);
 }
 
 TEST_CASE("A transposed operand needs rows of 16 bytes as it lies", "[cost]") {
