@@ -27,6 +27,12 @@ auto located(const NetworkWorkload& workload, const Variant& variant, const Body
   } catch (const CompileError& error) {
     throw ConfigError(Diagnostic{
         .where = variant.compile_where, .path = "backend", .what = error.what(), .hint = error.hint()});
+  } catch (const NoPeakError& error) {
+    throw ConfigError(
+        Diagnostic{.where = workload.where,
+                   .path = "workload.network",
+                   .what = error.what(),
+                   .hint = "write one of these as 'dtype' under workload, or choose other hardware"});
   } catch (const std::invalid_argument& error) {
     // The hardware or host file cannot price an op; the message says which.
     throw ConfigError(

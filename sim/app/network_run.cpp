@@ -28,6 +28,12 @@ EagerProgram network_program(const NetworkWorkload& workload, const Variant& var
                        {.captured = variant.cuda_graph == CudaGraphMode::Full,
                         .accumulation = accumulation_of(workload),
                         .memory_curve = memory_curve});
+  } catch (const NoPeakError& error) {
+    throw ConfigError(
+        Diagnostic{.where = workload.where,
+                   .path = "workload.network",
+                   .what = error.what(),
+                   .hint = "write one of these as 'dtype' under workload, or choose other hardware"});
   } catch (const std::invalid_argument& error) {
     // The hardware or host file cannot price an op; the message says which.
     throw ConfigError(
@@ -46,6 +52,13 @@ std::string padded_note(std::int64_t batch, std::int64_t padded) {
       "a batch of {} runs as one of {}, for which a CUDA graph is recorded: {:.0f} % of the rows "
       "are padding",
       batch, padded, 100 * (1 - static_cast<double>(batch) / static_cast<double>(padded)));
+}
+
+/// Linear layers that `precision: fp8` leaves in 16 bits.
+std::int64_t linears_of_16_bits(const NetworkWorkload& workload) {
+  if (!workload.training || workload.training->precision != TrainingPrecision::Fp8) return 0;
+  return std::count_if(workload.graph->ops.begin(), workload.graph->ops.end(),
+                       [](const Op& op) { return op.phase == Phase::Forward && op.kind->name == "linear"; });
 }
 
 /// Tokens that one step makes or reads; unknown for networks without a sequence.
@@ -201,6 +214,9 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
     result.notes.emplace_back(workload.attention_flops == AttentionFlops::Full
                                   ? "MFU and HFU count attention in full, causal or not"
                                   : "MFU and HFU count half of causal attention");
+  if (const std::int64_t left = linears_of_16_bits(workload); left > 0)
+    result.notes.push_back(fmt::format(
+        "{} linear layers stay in 16 bits: products of 8 bits need sizes that are multiples of 16", left));
   if (options.shapes) result.shapes = shape_steps(workload, variant);
   return built;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "models/graph/value.hpp"
 #include "sim/config/hf_config.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/network_reader.hpp"
@@ -117,6 +119,20 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
                             .diagnostic(fmt::format("training is modelled in fp32, bf16 and fp16, not in {}",
                                                     gpusim::name(dtype)),
                                         "for products of 8 bits write 'dtype: bf16' and 'precision: fp8'"));
+  // An unknown parameter is told where it stands, not where the network is named.
+  if (const auto parameters = node.find("parameters");
+      parameters && parameters->is_map() && !network.key.empty())
+    for (const auto& [key, value] : parameters->entries()) {
+      const bool known =
+          std::any_of(network.parameters.begin(), network.parameters.end(),
+                      [&, &name = key](const Network::Parameter& p) { return p.name == name; });
+      if (known || value.is_null()) continue;
+      std::vector<std::string> names;
+      for (const Network::Parameter& p : network.parameters) names.push_back(p.name);
+      fields.errors().add(
+          value.diagnostic(fmt::format("the network {} has no parameter '{}'", network.key, key),
+                           hint_for(key, names, "parameters")));
+    }
   fields.errors().throw_if_any();
   const Node where = hf_config ? *hf_config : node.at("network");
   source.network = std::make_shared<const Network>(std::move(network));

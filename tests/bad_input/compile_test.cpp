@@ -54,6 +54,13 @@ TEST_CASE("Mistakes in names of backends and modes are located and explained", "
   });
 }
 
+TEST_CASE("A parameter that the network does not have is told where it stands", "[bad_input][networks]") {
+  const std::string before = "hardware: h200\nhost: xeon-h200-cloud\n";
+  CHECK(answer("workload:\n  network: gpt2\n  parameters:\n    layers: 2\n    layer: 3\n", before) ==
+        "x.yaml:7:12: error: workload.parameters.layer: the network gpt2 has no parameter 'layer'\n"
+        "  hint: did you mean 'layers'?");
+}
+
 TEST_CASE("Keys for a compiler are refused where nothing is compiled", "[bad_input][compile]") {
   const std::string keys[] = {"mode: default",    "fullgraph: true", "regional: true",
                               "warm_cache: true", "dynamic: true",   "recompile_limit: 8",

@@ -49,6 +49,19 @@ TEST_CASE("model FLOPs of GPT-2's training step are three times those of its pro
   CHECK(causal.hardware_flops->value() == 3 * (products + attention / 2) + attention / 4);
 }
 
+TEST_CASE("a step in 8 bits says how many linear layers stay in 16") {
+  const auto notes = [](const std::string& more) {
+    std::string all;
+    for (const std::string& note : run(scenario(more + ", precision: fp8")).notes) all += note + "\n";
+    return all;
+  };
+  // 60 features are no multiple of 16, so none of four linear layers a block fits, nor the head.
+  CHECK(notes("batch: 4, sequence: 64, parameters: {layers: 2, d_model: 60, heads: 4, vocab: 1024}")
+            .find("9 linear layers stay in 16 bits") != std::string::npos);
+  CHECK(notes("batch: 4, sequence: 64, parameters: {layers: 2, d_model: 64, heads: 4, vocab: 1024}")
+            .find("stay in 16 bits") == std::string::npos);
+}
+
 TEST_CASE("checkpointing adds to what runs, not to what the model needs") {
   const report::VariantResult store = run(scenario(small));
   const report::VariantResult blocks = run(scenario(small + ", checkpointing: blocks"));
