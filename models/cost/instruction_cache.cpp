@@ -20,4 +20,15 @@ double instruction_stall(double functions, double share) {
   return share > 1 ? cycles * functions * (1 - 1 / share) : 0;
 }
 
+double code_bytes(std::string_view kernel) {
+  constexpr double kib = 1024;
+  constexpr std::array<std::string_view, 5> of_libraries = {"product", "batched_product", "grouped_product",
+                                                            "convolution", "attention"};
+  for (const std::string_view large : of_libraries)
+    if (kernel.starts_with(large)) return 48 * kib;
+  for (const std::string_view small : {"elementwise", "fill", "tiny"})
+    if (kernel == small) return 4 * kib;
+  return 12 * kib;
+}
+
 }  // namespace gpusim

@@ -17,4 +17,12 @@ double instruction_cache_share(std::string_view kind);
 /// take 1.18 times as long as 64 times one (1.17 measured), 128 of them 1.24 times (1.23).
 double instruction_stall(double functions, double share);
 
+/// Bytes of the code of a kernel, by what the cost model calls it ("product"). Reasoned: a library's product,
+/// convolution or attention unrolls its tiles, an elementwise kernel is a few hundred instructions of 16
+/// bytes.
+double code_bytes(std::string_view kernel);
+
+/// What the caches before the L2 hold of code, on Hopper.
+inline constexpr double instruction_cache_bytes = 128 * 1024;
+
 }  // namespace gpusim

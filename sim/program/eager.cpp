@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "models/cost/instruction_cache.hpp"
 #include "sim/program/eager_ops.hpp"
 
 namespace gpusim {
@@ -184,9 +185,8 @@ void EagerOps::add(const Op& op, RecentMemory& touched, std::optional<std::uint3
     layout_.add_work(host, priced.name);
   }
   for (const Kernel& kernel : known->second) {
-    const bool again = kernel.name == last_kernel_;
-    layout_.launch(again ? kernel.again : kernel.launched);
-    last_kernel_ = kernel.name;
+    layout_.launch(kernel.code == last_code_ ? kernel.again : kernel.launched);
+    last_code_ = kernel.code;
   }
   touch(op, touched);
 }
@@ -197,12 +197,25 @@ EagerOps::Kernel EagerOps::add_kernel(std::string_view op, GpuOpEstimate estimat
   Kernel kernel;
   kernel.again = layout_.add(op, estimate);
   kernel.launched = kernel.again;
-  kernel.name = layout_.name_of(kernel.again);
+  // Each shape of a product may be another kernel; elementwise ones of one function are one.
+  const double bytes = code_bytes(estimate.name);
+  const bool own = bytes > 16 * 1024;
+  kernel.code = {own, own ? kernel.again.op : layout_.name_of(kernel.again)};
   if (estimate.kind == GpuOpKind::Kernel && gpu_.launch.code_fetch > Picoseconds{0}) {
     estimate.cost.duration += gpu_.launch.code_fetch;
     kernel.launched = layout_.add(op, estimate);
+    again_.emplace(kernel.launched.op, kernel.again.op);
+    if (code_.insert(kernel.code).second) code_bytes_ += bytes;
   }
   return kernel;
+}
+
+void EagerOps::keep_code() {
+  if (code_bytes_ > instruction_cache_bytes) return;
+  for (engine::HostThread& thread : layout_.built.program.threads)
+    for (engine::Instruction& i : thread.instructions)
+      if (i.call == engine::Call::Launch)
+        if (const auto found = again_.find(i.object); found != again_.end()) i.object = found->second;
 }
 
 EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& host, HostOpMode mode,
@@ -237,6 +250,7 @@ EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpe
     }
   }
   ops.done();
+  ops.keep_code();
   result.model_flops = ops.model_flops();
   layout.built.notes = layout.slow_down(options.captured);
   for (std::string& note : layout.notes(result.memory.peak)) layout.built.notes.push_back(std::move(note));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,16 +34,21 @@ class EagerOps {
   void take_turn(Phase phase);
   /// The main thread has its turn again.
   void done();
+  /// A step whose kernels fit into the instruction cache finds all their code there, step after step. To be
+  /// called when everything is added.
+  void keep_code();
   /// Only leaves its traces in the cache.
   void touch(const Op& op, RecentMemory& touched) const;
   Flops model_flops() const { return model_flops_; }
 
  private:
+  /// Whose code a GPU op runs: that of an op of the program (true), or of all of one name.
+  using CodeKey = std::pair<bool, engine::Index>;
   /// A GPU op as it runs after another one, and after itself.
   struct Kernel {
     StepLayout::Launched launched;
     StepLayout::Launched again;
-    engine::Index name = engine::no_index;
+    CodeKey code;
   };
   /// What an op costs whichever of its equals it is.
   struct Priced {
@@ -75,7 +81,10 @@ class EagerOps {
   Picoseconds module_call_{0};
   Picoseconds autograd_node_{0};
   Flops model_flops_{0};
-  engine::Index last_kernel_ = engine::no_index;  ///< Name of what was launched last.
+  CodeKey last_code_{false, engine::no_index};  ///< Of what was launched last.
+  std::set<CodeKey> code_;
+  double code_bytes_ = 0;
+  std::map<engine::Index, engine::Index> again_;  ///< What does not fetch its code, by what does.
   std::vector<TensorBytes> bytes_;                ///< By tensor.
   std::vector<std::optional<Priced>> prices_;     ///< By Op::like.
   /// Host time before an op, by op, for checkpointing; empty: nothing is checkpointed.
