@@ -297,9 +297,9 @@ TEST_CASE("One CUDA graph per step predicts the measured one from the eager trac
     const Captured captured = captured_of(r.replay, *hardware_of(r.trace));
     CHECK(captured.graphs == 3);
     CHECK(captured.nodes == 5709);
-    // With the gap of this machine's captured step, 0.464 us, it would be -0.6 %; the file has 0.46, for another
-    // machine shows 0.345.
-    CHECK(std::abs(steady_step(captured.program, r.replay) / measured - 1) < 0.016);
+    // With the gap of this machine's captured step, 0.464 us, it would be -0.6 %; the file has 0.38, for other
+    // machines and networks show 0.30 to 0.41.
+    CHECK(std::abs(steady_step(captured.program, r.replay) / measured - 1) < 0.035);
   }
 }
 

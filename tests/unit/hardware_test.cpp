@@ -346,7 +346,7 @@ TEST_CASE("the H200's gaps are those of the traces and of captured steps") {
   CHECK(launch.gap.at(GapClass::Memset, GapClass::ShortKernel) == us(1.80));
   CHECK(launch.gap.at(GapClass::LongKernel, GapClass::Programmatic) == us(-0.13));
   CHECK(launch.gap.at(GapClass::Memset, GapClass::Programmatic) == us(1.80));
-  CHECK(launch.graph_gap.at(GapClass::LongKernel, GapClass::ShortKernel) == us(0.33));
+  CHECK(launch.graph_gap.at(GapClass::LongKernel, GapClass::ShortKernel) == us(0.38));
   // A memset node costs 1 us more than the kernel node in its place.
   const Picoseconds memset = launch.graph_gap.at(GapClass::ShortKernel, GapClass::Memset) +
                              launch.graph_gap.at(GapClass::Memset, GapClass::ShortKernel);
