@@ -81,6 +81,13 @@ CompileOptions& of(Variant& variant) {
   return *variant.compile;
 }
 
+/// Whether both make the same of a step. Asking for what is done in any case changes nothing.
+bool compile_alike(CompileOptions a, CompileOptions b) {
+  for (CompileOptions* options : {&a, &b})
+    if (options->recompute == RecomputeOptions()) options->recompute.reset();
+  return a == b;
+}
+
 }  // namespace
 
 bool is_compiled(const Variant& variant) {
@@ -169,7 +176,7 @@ Picoseconds step_time(const BuiltProgram& built, std::optional<std::int64_t> ste
   return report::metrics(result).step_time;
 }
 
-SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant) {
+SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant, const SizedWorkload* known) {
   SizedWorkload result{.workload = workload};
   if (!variant.compile) return result;
   NetworkSizes sizes = workload.sizes;
@@ -188,13 +195,20 @@ SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant) {
   }
   const bool traced = workload.training && sizes.compiled;
   if (sizes == workload.sizes && !traced) return result;
+  result.attention_found = sizes.compiled && finds_attention(variant);
+  if (known != nullptr && sizes == known->workload.sizes &&
+      result.attention_found == known->attention_found) {
+    result.workload = known->workload;
+    return result;
+  }
   result.workload.sizes = sizes;
   if (traced) result.workload.training->functional = true;
   rebuild(result.workload, variant);
   return result;
 }
 
-std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const Variant& variant) {
+std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const Variant& variant,
+                                         const SizedWorkload& whole, const BuiltProgram& built) {
   if (!variant.compile || variant.compile->backend.capture == CaptureKind::None) return {};
   const CompileOptions& full = *variant.compile;
   std::vector<report::GainPart> parts;
@@ -214,19 +228,26 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   Variant partial = variant;
   of(partial) = bare(full);
   std::optional<CompileOptions> measured;
+  SizedWorkload run = whole;
   const auto measure = [&](const char* name) {
     if (measured == of(partial)) return;  // Nothing was switched on.
     measured = of(partial);
-    const SizedWorkload run = sized(workload, partial);
+    if (whole.recorded && compile_alike(of(partial), full)) {
+      add(name, step_time(built, variant.steps));
+      return;
+    }
+    run = sized(workload, partial, &run);
     const CompiledStep step = compile_variant(run.workload, partial);
     add(name, step_time(compiled_program(run.workload, partial, step).built, variant.steps));
   };
-  measure(full.backend.python ? "calls without a dispatch each" : "calls without Python");
   const std::vector<AttentionSite> sites = attention_sites(*workload.forward);
-  if (std::any_of(sites.begin(), sites.end(), [](const AttentionSite& s) { return s.refusal.empty(); })) {
-    of(partial).attention_patterns = full.attention_patterns;
-    measure("attention patterns");
-  }
+  const bool any_found =
+      std::any_of(sites.begin(), sites.end(), [](const AttentionSite& s) { return s.refusal.empty(); });
+  // Where nothing is found, looking for it changes nothing.
+  of(partial).attention_patterns = full.attention_patterns && !any_found;
+  measure(full.backend.python ? "calls without a dispatch each" : "calls without Python");
+  of(partial).attention_patterns = full.attention_patterns;
+  if (any_found) measure("attention patterns");
   of(partial).mode.simplify = full.mode.simplify;
   measure("graph passes");
   of(partial).mode.products.padding = full.mode.products.padding;
@@ -237,7 +258,7 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   // What is fused is chosen together with what is kept, and is slower without.
   of(partial).recompute.reset();
   measure("fusion");
-  // Asking for what is done in any case changes nothing.
+  // What is done in any case is no part of its own.
   if (full.recompute != RecomputeOptions()) of(partial).recompute = full.recompute;
   of(partial).recompute_by_time = full.recompute_by_time;
   measure("what backward keeps");

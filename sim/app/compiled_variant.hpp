@@ -44,12 +44,17 @@ struct SizedWorkload {
   NetworkWorkload workload;
   std::int64_t padded_to = 0;  ///< 0: not padded.
   bool recorded = true;
+  bool attention_found = false;  ///< Patterns of attention were looked for when its graphs were built.
 };
-SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant);
+/// `known`: the same workload as another variant runs it; its graphs are taken where they are the same.
+SizedWorkload sized(const NetworkWorkload& workload, const Variant& variant,
+                    const SizedWorkload* known = nullptr);
 
 /// The step without this and with what the compiler does switched on one after the other, in the order of
-/// report::GainPart. Empty for what does not compile.
-std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const Variant& variant);
+/// report::GainPart. Empty for what does not compile. `whole`: sized() of the two; `built`: its program with
+/// all that the variant asks for.
+std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const Variant& variant,
+                                         const SizedWorkload& whole, const BuiltProgram& built);
 
 /// The steps of `variant.shapes`, one after the other, against one cache of compiled code.
 std::vector<report::ShapeResult> shape_steps(const NetworkWorkload& workload, const Variant& variant);

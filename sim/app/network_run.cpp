@@ -201,7 +201,7 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
     if (!fitted.recorded) run.compile->mode.cuda_graphs = CudaGraphPolicy::None;
     built = build_compiled_network(fitted.workload, run, options, result);
     for (std::string& note : attention_notes(workload, variant)) result.notes.push_back(std::move(note));
-    if (options.one_cuda_graph) result.gains = gain_parts(workload, variant);
+    if (options.one_cuda_graph) result.gains = gain_parts(workload, variant, fitted, built);
   } else {
     if (variant.compile && !fitted.recorded) cuda_graph = CudaGraphMode::None;
     built = build_eager_network(fitted.workload, variant, options.timeline, result);
