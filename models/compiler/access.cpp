@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/graph/sort_few.hpp"
+
 namespace gpusim {
 
 Access Access::straight(std::int64_t elements) {
@@ -41,8 +43,7 @@ Access Access::over(const Dims& shape, const Dims& order, const Dims& strides, s
   std::array<int, Dims::rank_max> dims{};
   std::iota(dims.begin(), dims.begin() + shape.rank(), 0);
   // Dimensions of one element have any stride: they add no digit, wherever they stand.
-  std::stable_sort(dims.begin(), dims.begin() + shape.rank(),
-                   [&](int a, int b) { return order[a] > order[b]; });
+  sort_few(dims.begin(), dims.begin() + shape.rank(), [&](int a, int b) { return order[a] > order[b]; });
   Access access;
   access.offset_ = offset;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -163,8 +164,8 @@ bool Access::is_permutation_of(const Access& other) const {
     Access merged;
     merged.offset_ = access.offset_;
     std::array<Digit, digits_max> digits = access.digits_;
-    std::stable_sort(digits.begin(), digits.begin() + access.count_,
-                     [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
+    sort_few(digits.begin(), digits.begin() + access.count_,
+             [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
     for (std::size_t i = 0; i < access.count_; ++i) merged.add(digits[i]);
     return merged;
   };

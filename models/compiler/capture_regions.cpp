@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "models/graph/catalogue.hpp"
@@ -53,11 +54,16 @@ std::string with_any_index(std::string_view name) {
   return text;
 }
 
+std::span<const Op> ops_up_to(const OpGraph& graph, OpIndex end) {
+  return std::span(graph.ops).first(std::min<std::size_t>(end, graph.ops.size()));
+}
+
 class Capture {
  public:
-  Capture(const OpGraph& graph, const CompileOptions& options) : graph_(graph), options_(options) {
+  Capture(const OpGraph& graph, const CompileOptions& options, OpIndex end)
+      : graph_(graph), ops_(ops_up_to(graph, end)), options_(options) {
     // Graphs that no network made have no calls.
-    if (graph.calls.empty()) own_calls_.emplace_back().last = static_cast<OpIndex>(graph.ops.size());
+    if (graph.calls.empty()) own_calls_.emplace_back().last = static_cast<OpIndex>(ops_.size());
   }
 
   CapturedStep run() {
@@ -87,8 +93,8 @@ class Capture {
     const OpKind* const marked = find_op("graph_break");
     const OpKind* const item = find_op("item");
     const OpKind* const nonzero = find_op("nonzero");
-    for (OpIndex i = 0; i < graph_.ops.size(); ++i) {
-      const Op& op = graph_.ops[i];
+    for (OpIndex i = 0; i < ops_.size(); ++i) {
+      const Op& op = ops_[i];
       BreakCause cause = BreakCause::Explicit;
       if (op.kind == marked)
         cause = *find_break_cause(op.attributes.word("cause"));
@@ -114,7 +120,7 @@ class Capture {
   }
 
   void insert(const GraphBreak& wanted) {
-    check_break_place(graph_, wanted.after);
+    check_break_place(graph_, wanted.after, static_cast<OpIndex>(ops_.size()));
     const auto add = [&](OpIndex at, CallIndex call, bool in_repeat, const std::string& where) {
       stops_.push_back({.first = at,
                         .last = at,
@@ -128,9 +134,8 @@ class Capture {
     for (const BlockCall& call : calls())
       if (call.parent != graph_none && matches(wanted.after, call.name))
         add(call.last, call.parent, call.in_repeat, call.name);
-    for (OpIndex i = 0; i < graph_.ops.size(); ++i)
-      if (matches(wanted.after, graph_.ops[i].name))
-        add(i + 1, graph_.ops[i].call, graph_.ops[i].in_repeat, graph_.ops[i].name);
+    for (OpIndex i = 0; i < ops_.size(); ++i)
+      if (matches(wanted.after, ops_[i].name)) add(i + 1, ops_[i].call, ops_[i].in_repeat, ops_[i].name);
   }
 
   // --- Frames.
@@ -169,7 +174,7 @@ class Capture {
   bool is_library_module(CallIndex c) const {
     const BlockCall& call = calls()[c];
     return call.parent != graph_none && call.module && call.last - call.first == 1 &&
-           graph_.ops[call.first].kind->module;
+           ops_[call.first].kind->module;
   }
 
   /// Whether the frame would jump back over the break.
@@ -270,7 +275,7 @@ class Capture {
       read_behind();
       at = stop.first;
     }
-    eager(0, at, static_cast<OpIndex>(graph_.ops.size()));
+    eager(0, at, static_cast<OpIndex>(ops_.size()));
   }
 
   // --- Regions.
@@ -279,7 +284,7 @@ class Capture {
   void compiled(CallIndex c, OpIndex first, OpIndex last) {
     const OpKind* const to_host = find_op("to_host");
     for (OpIndex i = first; i < last; ++i) {
-      if (graph_.ops[i].kind != to_host) continue;
+      if (ops_[i].kind != to_host) continue;
       compiled(c, first, i);
       eager(c, i, i + 1);
       first = i + 1;
@@ -317,7 +322,7 @@ class Capture {
     std::map<CallIndex, std::int64_t> numbers;
     std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<std::size_t>> compiled_before;
     std::map<std::vector<OpIndex>, std::size_t> graphs;
-    std::vector<std::size_t> seen(graph_.tensors.size(), graph_.ops.size() + 1);
+    std::vector<std::size_t> seen(graph_.tensors.size(), ops_.size() + 1);
     for (std::size_t r = 0; r < frames_.size(); ++r) {
       Region& region = result_.regions[r];
       const CallIndex c = frames_[r];
@@ -327,7 +332,7 @@ class Capture {
       region.same_graph = r;
       if (!region.compiled) continue;
       std::vector<OpIndex> ops;
-      for (OpIndex i = region.first; i < region.last; ++i) ops.push_back(graph_.ops[i].like);
+      for (OpIndex i = region.first; i < region.last; ++i) ops.push_back(ops_[i].like);
       region.same_graph = graphs.try_emplace(std::move(ops), r).first->second;
       // The same code is the same piece of the same block.
       std::vector<std::size_t>& candidates = compiled_before[{calls()[c].block, number}];
@@ -339,7 +344,7 @@ class Capture {
       else
         candidates.push_back(r);
       for (OpIndex i = region.first; i < region.last; ++i)
-        for (const TensorIndex t : graph_.ops[i].inputs)
+        for (const TensorIndex t : ops_[i].inputs)
           if (t != graph_none && guarded(graph_.tensors[t]) && std::exchange(seen[t], r) != r)
             ++region.parameters;
     }
@@ -358,6 +363,7 @@ class Capture {
   }
 
   const OpGraph& graph_;
+  const std::span<const Op> ops_;  ///< Those that are captured.
   const CompileOptions& options_;
   std::vector<BlockCall> own_calls_;
   std::vector<Stop> stops_;                       ///< In the order in which they are passed.
@@ -370,23 +376,24 @@ class Capture {
 
 }  // namespace
 
-void check_break_place(const OpGraph& graph, const std::string& after) {
+void check_break_place(const OpGraph& graph, const std::string& after, OpIndex end) {
+  const std::span<const Op> ops = ops_up_to(graph, end);
   const auto named = [&](const auto& part) { return matches(after, part.name); };
   const auto is_block = [](const BlockCall& call) { return call.parent != graph_none; };
-  if (std::any_of(graph.ops.begin(), graph.ops.end(), named)) return;
+  if (std::any_of(ops.begin(), ops.end(), named)) return;
   if (std::any_of(graph.calls.begin(), graph.calls.end(),
                   [&](const BlockCall& call) { return is_block(call) && named(call); }))
     return;
   std::vector<std::string> known;
   for (const BlockCall& call : graph.calls)
     if (is_block(call)) known.push_back(with_any_index(call.name));
-  for (const Op& op : graph.ops) known.push_back(with_any_index(op.name));
+  for (const Op& op : ops) known.push_back(with_any_index(op.name));
   throw CompileError("there is no op and no block '" + after + "' to break the graph behind",
                      hint_for(with_any_index(after), known, "ops and blocks"));
 }
 
-CapturedStep capture_regions(const OpGraph& graph, const CompileOptions& options) {
-  return Capture(graph, options).run();
+CapturedStep capture_regions(const OpGraph& graph, const CompileOptions& options, OpIndex end) {
+  return Capture(graph, options, end).run();
 }
 
 }  // namespace gpusim

@@ -47,8 +47,8 @@ struct CapturedStep {
 };
 
 /// Throws CompileError, with the nearest name as hint, unless `after` (GraphBreak::after) names an op or a
-/// block's call of the graph.
-void check_break_place(const OpGraph& graph, const std::string& after);
+/// block's call of the graph. `end`: of the ops that count.
+void check_break_place(const OpGraph& graph, const std::string& after, OpIndex end = graph_none);
 
 /// Splits a step at its graph breaks: those that the network marks (graph_break, and the ops item and
 /// nonzero, which run eagerly) and those of the options. Eager backends compile nothing; there only what the
@@ -66,6 +66,8 @@ void check_break_place(const OpGraph& graph, const std::string& after);
 ///
 /// Throws CompileError for a break where the backend or `full_graph` takes none, for one after an op or block
 /// that does not exist (the hint names the nearest), and for `regional` without a block that repeats.
-CapturedStep capture_regions(const OpGraph& graph, const CompileOptions& options);
+///
+/// `end`: of the ops that are captured, those of the forward pass in a graph that goes on behind it.
+CapturedStep capture_regions(const OpGraph& graph, const CompileOptions& options, OpIndex end = graph_none);
 
 }  // namespace gpusim

@@ -10,11 +10,19 @@
 namespace gpusim {
 namespace {
 
-const DecomposeEntry* find_rule(std::string_view kind) {
-  for (const auto entries : {pointwise_decompositions(), norm_decompositions(), loss_decompositions()})
-    for (const DecomposeEntry& entry : entries)
-      if (entry.kind == kind) return &entry;
-  return nullptr;
+/// Null: it stays as it is.
+const DecomposeEntry* find_rule(const OpKind& kind) {
+  // By place in the catalogue. Built once and never changed: the table, not state.
+  static const std::vector<const DecomposeEntry*> table = [] {
+    const std::vector<OpKind>& kinds = op_catalogue();
+    std::vector<const DecomposeEntry*> rules(kinds.size(), nullptr);
+    for (const auto entries : {pointwise_decompositions(), norm_decompositions(), loss_decompositions()})
+      for (const DecomposeEntry& entry : entries)
+        for (std::size_t k = 0; k < kinds.size(); ++k)
+          if (kinds[k].name == entry.kind && rules[k] == nullptr) rules[k] = &entry;
+    return rules;
+  }();
+  return table[static_cast<std::size_t>(&kind - op_catalogue().data())];
 }
 
 bool is_narrow(ElementType type) {
@@ -144,6 +152,8 @@ OpGraph Decomposer::run() && {
   find_wide_sums();
   OpGraph& graph = writer_.graph;
   const std::size_t ops = old_.ops.size();
+  graph.ops.reserve(2 * ops);
+  graph.tensors.reserve(2 * old_.tensors.size());
   std::vector<OpIndex> begin(ops + 1);
   for (std::size_t i = 0; i < ops; ++i) {
     const Op& op = old_.ops[i];
@@ -156,7 +166,7 @@ OpGraph Decomposer::run() && {
     writer_.nodes = op.nodes;
     op_ = &op;
     made_ = 0;
-    const DecomposeEntry* const entry = op.phase == Phase::Optimizer ? nullptr : find_rule(op.kind->name);
+    const DecomposeEntry* const entry = op.phase == Phase::Optimizer ? nullptr : find_rule(*op.kind);
     taken_from_ = entry != nullptr ? entry->aten : "";
     if (wide_sums_[i] != 0) {
       taken_from_ = "sum";

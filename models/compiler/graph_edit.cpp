@@ -123,6 +123,8 @@ void GraphEdit::settle() {
     if (tensor.named_until != graph_none) tensor.named_until = now[tensor.named_until];
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     resolve(graph.ops[i]);
+    OpIndex& gradient_of = graph.ops[i].gradient_of;
+    if (gradient_of != graph_none) gradient_of = now[gradient_of];
     if (i >= same)
       for (const TensorIndex t : graph.ops[i].outputs) graph.tensors[t].producer = static_cast<OpIndex>(i);
   }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "models/compiler/lowering.hpp"
+#include "models/graph/sort_few.hpp"
 
 namespace gpusim {
 namespace {
@@ -14,6 +16,37 @@ template <class T>
 void add_sorted(std::vector<T>& into, const T& item) {
   const auto at = std::lower_bound(into.begin(), into.end(), item);
   if (at == into.end() || *at != item) into.insert(at, item);
+}
+
+template <class T>
+void join_sorted(std::vector<T>& into, std::vector<T> other) {
+  if (into.empty()) {
+    into = std::move(other);
+    return;
+  }
+  for (const T& item : other) add_sorted(into, item);
+}
+
+/// Appends what is like nothing that is there.
+template <class T, class Like>
+void join_unlike(std::vector<T>& into, std::vector<T> other, Like like) {
+  const auto known = [&](std::size_t count, const T& item) {
+    return std::any_of(into.begin(), into.begin() + static_cast<std::ptrdiff_t>(count),
+                       [&](const T& there) { return like(there, item); });
+  };
+  if (!into.empty()) {
+    for (T& item : other)
+      if (!known(into.size(), item)) into.push_back(std::move(item));
+    return;
+  }
+  into = std::move(other);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    if (known(count, into[i])) continue;
+    if (count != i) into[count] = std::move(into[i]);
+    ++count;
+  }
+  into.resize(count);
 }
 
 /// Strides of a tensor as one of `shape` reads it: 0 along dimensions that it does not have.
@@ -85,8 +118,8 @@ Dims loop_sizes(const TensorType& type) {
   int count = 0;
   for (int d = 0; d < type.shape.rank(); ++d)
     if (type.shape[d] > 1) dims[static_cast<std::size_t>(count++)] = d;
-  std::stable_sort(dims.begin(), dims.begin() + count,
-                   [&](int a, int b) { return type.strides[a] > type.strides[b]; });
+  sort_few(dims.begin(), dims.begin() + count,
+           [&](int a, int b) { return type.strides[a] > type.strides[b]; });
   Dims sizes;
   for (int i = 0; i < count; ++i) sizes.push_back(type.shape[dims[static_cast<std::size_t>(i)]]);
   return sizes;
@@ -153,12 +186,25 @@ LoopGraph Lowering::run() {
   return std::move(result_);
 }
 
+const std::vector<EagerCall>& Lowering::eager(const Op& op, std::size_t left_out) {
+  const auto [known, is_new] = eager_.try_emplace({op.like, left_out});
+  if (!is_new) return known->second;
+  const OpTypes types(graph_, op);
+  OpView view = types.view(op);
+  std::vector<const TensorType*> inputs;
+  if (left_out < op.inputs.size()) {
+    inputs.assign(view.inputs.begin(), view.inputs.end());
+    inputs[left_out] = nullptr;
+    view.inputs = inputs;
+  }
+  return known->second = op.kind->eager(view, gpu_);
+}
+
 void Lowering::lower(const Op& op) {
   const std::string_view kind = op.kind->name;
   if (options_.library_norms && (kind == "layer_norm" || kind == "rms_norm" || kind == "softmax" ||
                                  kind == "log_softmax" || kind == "group_norm")) {
-    const OpTypes types(graph_, op);
-    library(op, op.kind->eager(types.view(op), gpu_));
+    library(op, eager(op));
     return;
   }
   if (const LowerFunction function = lower_function(*op.kind)) {
@@ -180,10 +226,8 @@ void Lowering::lower(const Op& op) {
     case FusionClass::Random:
       lower_pointwise(*this, op);
       return;
-    default: {
-      const OpTypes types(graph_, op);
-      library(op, op.kind->eager(types.view(op), gpu_));
-    }
+    default:
+      library(op, eager(op));
   }
 }
 
@@ -250,16 +294,15 @@ bool Lowering::is_made_by_loop(TensorIndex t) {
   return producer != loop_none && result_.loops[producer].kind != LoopKind::Library;
 }
 
-void Lowering::join(LoopValue& into, const LoopValue& other) {
-  for (const Touch& touch : other.reads)
-    if (std::find(into.reads.begin(), into.reads.end(), touch) == into.reads.end())
-      into.reads.push_back(touch);
-  for (const LoopPart& part : other.parts) add_part(into.parts, part);
+void Lowering::join(LoopValue& into, LoopValue other) {
+  join_unlike(into.reads, std::move(other.reads), std::equal_to<Touch>());
+  join_unlike(into.parts, std::move(other.parts),
+              [](const LoopPart& a, const LoopPart& b) { return a.is_like(b); });
   into.lane_cycles += other.lane_cycles;
   into.functions += other.functions;
   into.random = into.random || other.random;
-  for (const OpIndex op : other.origins) add_sorted(into.origins, op);
-  for (const std::string_view name : other.aten) add_sorted(into.aten, name);
+  join_sorted(into.origins, std::move(other.origins));
+  join_sorted(into.aten, std::move(other.aten));
 }
 
 LoopValue Lowering::read(TensorIndex t, const TensorType& loop) {
@@ -381,11 +424,11 @@ BufferIndex Lowering::row_copy(TensorIndex t, std::string_view name) {
 }
 
 LoopIndex Lowering::library(const Op& op, std::vector<EagerCall> calls,
-                            const std::vector<BufferIndex>& copies) {
+                            const std::vector<BufferIndex>& copies, std::size_t left_out) {
   LoopValue value;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const TensorIndex t = op.inputs[i];
-    if (t == graph_none) continue;
+    if (t == graph_none || i == left_out) continue;
     const bool copied = i < copies.size() && copies[i] != loop_none;
     const BufferIndex buffer = copied ? copies[i] : realize(t);
     Touch touch{.buffer = buffer,

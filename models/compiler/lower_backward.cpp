@@ -123,8 +123,7 @@ void lower_pool_backward(Lowering& l, const Op& op) {
   const std::int64_t stride = op.attributes.has("stride") ? op.attributes.integer("stride") : kernel;
   constexpr std::int64_t unrolled_window_max = 25;
   if (kernel == 0 || kernel * kernel > unrolled_window_max) {
-    const OpTypes types(l.graph(), op);
-    l.library(op, op.kind->eager(types.view(op), l.gpu()));
+    l.library(op, l.eager(op));
     return;
   }
   const std::int64_t windows = (kernel + stride - 1) / stride;
@@ -145,11 +144,10 @@ void lower_pool_backward(Lowering& l, const Op& op) {
 /// A library's kernels; parts of values that are not in memory are computed by themselves, in the order that
 /// attention wants.
 void lower_attention_backward(Lowering& l, const Op& op) {
-  const OpTypes types(l.graph(), op);
   std::vector<BufferIndex> copies(op.inputs.size(), loop_none);
   for (std::size_t i = 0; i < 4; ++i)
     if (l.is_part_of_value(op.inputs[i])) copies[i] = l.row_copy(op.inputs[i], "clone");
-  l.library(op, op.kind->eager(types.view(op), l.gpu()), copies);
+  l.library(op, l.eager(op), copies);
 }
 
 constexpr LowerEntry entries[]{{"select_backward", lower_select_backward},

@@ -2,27 +2,12 @@
 // Matrix products, convolutions, attention: calls into a library.
 #include <algorithm>
 #include <array>
-#include <map>
+#include <utility>
 
 #include "models/compiler/lowering.hpp"
 
 namespace gpusim {
 namespace {
-
-/// The op's inputs as its kind's functions see them, without some of them.
-struct Call {
-  std::vector<const TensorType*> inputs;
-  std::vector<const TensorType*> outputs;
-  OpView view(const Op& op) const {
-    return {.inputs = inputs, .attributes = op.attributes, .outputs = outputs};
-  }
-};
-Call call_of(const Lowering& l, const Op& op) {
-  Call call;
-  for (const TensorIndex t : op.inputs) call.inputs.push_back(t == graph_none ? nullptr : &l.type(t));
-  for (const TensorIndex t : op.outputs) call.outputs.push_back(&l.type(t));
-  return call;
-}
 
 /// Of what the framework launches, the products alone: copies before them are loops of their own here.
 std::vector<EagerCall> only_products(std::vector<EagerCall> calls) {
@@ -40,26 +25,15 @@ std::int64_t padded(std::int64_t size, Dtype dtype) {
   return (size + elements - 1) / elements * elements;
 }
 
-/// Fills up the rows of a product that are no multiple of 16 bytes: its operands, and copies of them in
-/// `copies` where there are none yet. Inductor (fx_passes/pad_mm.py) does so where m n k / (m k + k n + m n)
-/// is more than half of the FLOPs that the device does while it reads a byte, and padding is faster when it
-/// is timed: by far, for the old kernels reach a tenth of the peak.
+/// Fills up the rows of a product: its operands, and copies of them in `copies` where there are none yet.
 void pad(Lowering& l, const Op& op, std::vector<EagerCall>& calls, std::vector<BufferIndex>& copies) {
   if (!l.options().padding) return;
   std::array<bool, 2> operands{};
   for (EagerCall& call : calls)
     for (KernelWork& work : call.work) {
       auto* product = std::get_if<MatrixProduct>(&work);
-      if (product == nullptr || bits(product->dtype) > 16) continue;
-      const auto m = static_cast<double>(product->m);
-      const auto n = static_cast<double>(product->n);
-      const auto k = static_cast<double>(product->k);
-      if (m * n * k <= 0.5 * ridge_point(l.gpu(), product->dtype) * (m * k + k * n + m * n)) continue;
-      std::int64_t& row_of_left = product->left_transposed ? product->m : product->k;
-      std::int64_t& row_of_right = product->right_transposed ? product->k : product->n;
-      const MatrixProduct before = *product;
-      for (std::int64_t* row : {&row_of_left, &row_of_right, &product->n})
-        *row = padded(*row, product->dtype);
+      if (product == nullptr) continue;
+      const MatrixProduct before = std::exchange(*product, filled_up(*product, l.gpu()));
       operands[0] = operands[0] || product->m != before.m || product->k != before.k;
       operands[1] = operands[1] || product->k != before.k || product->n != before.n;
     }
@@ -77,22 +51,20 @@ void pad(Lowering& l, const Op& op, std::vector<EagerCall>& calls, std::vector<B
 }
 
 void lower_product(Lowering& l, const Op& op) {
-  Op plain = op;
   const bool linear = op.kind->name == "linear";
-  const std::size_t bias_at = linear ? 2 : graph_none;
+  constexpr std::size_t bias_at = 2;
   const bool has_bias = linear && op.inputs.size() > 2 && op.inputs[2] != graph_none;
   const TensorIndex out = op.outputs.front();
   // A product whose rows do not fold (a transposed input of three dimensions) is no addmm: the framework
   // adds the bias by itself then.
   const bool folds = is_matrix_of_rows(l.type(op.inputs.front()));
   const bool apart = has_bias && (!folds || (l.options().unfuse_bias && l.only_pointwise_users(out)));
-  if (apart) plain.inputs[bias_at] = graph_none;
-  Call call = call_of(l, plain);
-  std::vector<EagerCall> calls = only_products(op.kind->eager(call.view(plain), l.gpu()));
+  const std::size_t left_out = apart ? bias_at : Lowering::no_input;
+  std::vector<EagerCall> calls = only_products(l.eager(op, left_out));
   std::vector<BufferIndex> copies(2, loop_none);
   if (!folds) copies[0] = l.row_copy(op.inputs.front(), "clone");
   pad(l, op, calls, copies);
-  const LoopIndex index = l.library(plain, std::move(calls), copies);
+  const LoopIndex index = l.library(op, std::move(calls), copies, left_out);
   l.loops().loops[index].product = true;
   l.add_view_name(out, has_bias && !apart ? "view" : "_unsafe_view");
   if (!apart) return;
@@ -108,8 +80,7 @@ void lower_product(Lowering& l, const Op& op) {
 /// Products of batches of matrices: an operand whose batches do not fold is copied, if it is not computed
 /// anew anyway.
 void lower_matmul(Lowering& l, const Op& op) {
-  const OpTypes types(l.graph(), op);
-  std::vector<EagerCall> calls = only_products(op.kind->eager(types.view(op), l.gpu()));
+  std::vector<EagerCall> calls = only_products(l.eager(op));
   std::vector<BufferIndex> copies(2, loop_none);
   const bool batched = l.type(op.inputs[1]).shape.rank() > 2;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -133,10 +104,8 @@ void lower_matmul(Lowering& l, const Op& op) {
 
 void lower_conv(Lowering& l, const Op& op) {
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] != graph_none;
-  Op plain = op;
-  if (has_bias) plain.inputs[2] = graph_none;
-  const Call call = call_of(l, plain);
-  const LoopIndex index = l.library(plain, only_products(op.kind->eager(call.view(plain), l.gpu())));
+  const std::size_t left_out = has_bias ? 2 : Lowering::no_input;
+  const LoopIndex index = l.library(op, only_products(l.eager(op, left_out)), {}, left_out);
   l.loops().loops[index].product = true;
   if (!has_bias) return;
   const TensorIndex out = op.outputs.front();
@@ -153,9 +122,7 @@ void lower_conv(Lowering& l, const Op& op) {
 
 /// Attention: a library's kernel. A mask of truth values becomes one of numbers in a loop before it.
 void lower_attention(Lowering& l, const Op& op) {
-  const OpTypes types(l.graph(), op);
-  std::vector<EagerCall> calls = op.kind->eager(types.view(op), l.gpu());
-  Op plain = op;
+  std::vector<EagerCall> calls = l.eager(op);
   // A part of a value that is not in memory is computed by itself, in the order that attention wants.
   std::vector<BufferIndex> copies(3, loop_none);
   for (std::size_t i = 0; i < 3; ++i)
@@ -175,14 +142,13 @@ void lower_attention(Lowering& l, const Op& op) {
       Lowering::name(value, "where");
       const BufferIndex buffer = l.new_buffer(elements(numbers), numbers.element);
       l.add_loop(LoopKind::Pointwise, std::move(value), elements(numbers), 1, {buffer}, loop_sizes(numbers));
-      plain.inputs[3] = graph_none;
-      const LoopIndex index = l.library(plain, calls, copies);
+      const LoopIndex index = l.library(op, calls, copies, 3);
       l.loops().loops[index].reads.push_back({.buffer = buffer,
                                               .access = Access::straight(elements(numbers)),
                                               .bytes = l.loops().buffers[buffer].bytes()});
       return;
     }
-  l.library(plain, std::move(calls), copies);
+  l.library(op, std::move(calls), copies);
 }
 
 constexpr LowerEntry entries[]{{"linear", lower_product},
@@ -191,6 +157,18 @@ constexpr LowerEntry entries[]{{"linear", lower_product},
                                {"scaled_dot_product_attention", lower_attention}};
 
 }  // namespace
+
+MatrixProduct filled_up(MatrixProduct product, const GpuSpec& gpu) {
+  if (bits(product.dtype) > 16) return product;
+  const auto m = static_cast<double>(product.m);
+  const auto n = static_cast<double>(product.n);
+  const auto k = static_cast<double>(product.k);
+  if (m * n * k <= 0.5 * ridge_point(gpu, product.dtype) * (m * k + k * n + m * n)) return product;
+  std::int64_t& row_of_left = product.left_transposed ? product.m : product.k;
+  std::int64_t& row_of_right = product.right_transposed ? product.k : product.n;
+  for (std::int64_t* row : {&row_of_left, &row_of_right, &product.n}) *row = padded(*row, product.dtype);
+  return product;
+}
 
 std::span<const LowerEntry> library_lowerings() {
   return entries;

@@ -48,11 +48,18 @@ std::vector<std::int64_t> view_offsets(const OpGraph& graph) {
 }
 
 LowerFunction lower_function(const OpKind& kind) {
-  for (const auto entries :
-       {pointwise_lowerings(), reduction_lowerings(), library_lowerings(), backward_lowerings()})
-    for (const LowerEntry& entry : entries)
-      if (entry.kind == kind.name) return entry.function;
-  return nullptr;
+  // By place in the catalogue. Built once and never changed: the table, not state.
+  static const std::vector<LowerFunction> table = [] {
+    const std::vector<OpKind>& kinds = op_catalogue();
+    std::vector<LowerFunction> functions(kinds.size(), nullptr);
+    for (const auto entries :
+         {pointwise_lowerings(), reduction_lowerings(), library_lowerings(), backward_lowerings()})
+      for (const LowerEntry& entry : entries)
+        for (std::size_t k = 0; k < kinds.size(); ++k)
+          if (kinds[k].name == entry.kind && functions[k] == nullptr) functions[k] = entry.function;
+    return functions;
+  }();
+  return table[static_cast<std::size_t>(&kind - op_catalogue().data())];
 }
 
 namespace {

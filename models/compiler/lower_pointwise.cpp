@@ -16,9 +16,8 @@ struct FunctionCost {
 /// Arithmetic of an op as the catalogue prices its eager kernels, and how many operations Inductor counts in
 /// its expression.
 FunctionCost cost_of(Lowering& l, const Op& op) {
-  const OpTypes types(l.graph(), op);
   FunctionCost cost;
-  for (const EagerCall& call : op.kind->eager(types.view(op), l.gpu()))
+  for (const EagerCall& call : l.eager(op))
     for (const KernelWork& work : call.work)
       if (const auto* pointwise = std::get_if<Pointwise>(&work))
         cost.lane_cycles = std::max(cost.lane_cycles, pointwise->lane_cycles);
@@ -121,8 +120,7 @@ void lower_index_add(Lowering& l, const Op& op) {
     lower_scatter(l, op);
     return;
   }
-  const OpTypes types(l.graph(), op);
-  std::vector<EagerCall> calls = op.kind->eager(types.view(op), l.gpu());
+  std::vector<EagerCall> calls = l.eager(op);
   // The functional form adds to a copy of its own.
   calls.front().work.insert(calls.front().work.begin(), Memcpy{.bytes = l.bytes(op.inputs.front())});
   l.library(op, std::move(calls));
@@ -294,8 +292,7 @@ void lower_pool(Lowering& l, const Op& op) {
   const std::int64_t kernel = op.attributes.has("kernel") ? op.attributes.integer("kernel") : 1;
   constexpr std::int64_t unrolled_window_max = 25;
   if (kernel * kernel > unrolled_window_max) {
-    const OpTypes types(l.graph(), op);
-    l.library(op, op.kind->eager(types.view(op), l.gpu()));
+    l.library(op, l.eager(op));
     return;
   }
   LoopValue value;

@@ -233,8 +233,7 @@ void lower_scan(Lowering& l, const Op& op) {
   over[static_cast<std::size_t>(dim < 0 ? dim + l.type(in).shape.rank() : dim)] = true;
   const RowLoop rows = row_loop(l, in, over);
   if (sorts && rows.reduced > sorted_row_max) {
-    const OpTypes types(l.graph(), op);
-    l.library(op, op.kind->eager(types.view(op), l.gpu()));
+    l.library(op, l.eager(op));
     return;
   }
   LoopValue value = l.read(in, rows.access);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/compiler/split_reduction.hpp"
+#include "models/graph/sort_few.hpp"
 
 namespace gpusim {
 
@@ -14,7 +15,7 @@ RowLoop row_loop(const Lowering& l, TensorIndex t, const std::array<bool, Dims::
   int count = 0;
   for (int d = 0; d < type.shape.rank(); ++d)
     if (type.shape[d] > 1) dims[static_cast<std::size_t>(count++)] = d;
-  std::stable_sort(dims.begin(), dims.begin() + count, [&](int a, int b) {
+  sort_few(dims.begin(), dims.begin() + count, [&](int a, int b) {
     const bool over_a = over[static_cast<std::size_t>(a)];
     const bool over_b = over[static_cast<std::size_t>(b)];
     if (over_a != over_b) return !over_a;
@@ -157,8 +158,7 @@ void read_rows(Lowering& l, LoopValue& value, BufferIndex buffer, const TensorTy
   int count = 0;
   for (int d = 0; d < out.shape.rank(); ++d)
     if (!over[static_cast<std::size_t>(d)] && out.shape[d] > 1) dims[static_cast<std::size_t>(count++)] = d;
-  std::stable_sort(dims.begin(), dims.begin() + count,
-                   [&](int a, int b) { return out.strides[a] > out.strides[b]; });
+  sort_few(dims.begin(), dims.begin() + count, [&](int a, int b) { return out.strides[a] > out.strides[b]; });
   Dims strides;
   for (int d = 0; d < out.shape.rank(); ++d) strides.push_back(0);
   std::int64_t stride = 1;

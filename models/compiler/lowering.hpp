@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -42,12 +43,15 @@ class Lowering {
   const LowerOptions& options() const { return options_; }
   const TensorType& type(TensorIndex t) const { return graph_.tensors[t].type; }
   OpIndex current() const { return op_; }
+  static constexpr std::size_t no_input = static_cast<std::size_t>(-1);
+  /// What the framework runs for an op of the graph; as if the input `left_out` were not given.
+  const std::vector<EagerCall>& eager(const Op& op, std::size_t left_out = no_input);
 
   /// What a loop over a dense tensor of this type reads of `t`, broadcast to its shape.
   LoopValue read(TensorIndex t, const TensorType& loop);
   /// The same for a loop whose place maps to the tensor's storage by `access`.
   LoopValue read(TensorIndex t, const Access& access);
-  static void join(LoopValue& into, const LoopValue& other);
+  static void join(LoopValue& into, LoopValue other);
   /// Adds the framework's names of an op of this kind, as torch has them below its own functions ("_to_copy"
   /// for to()), to those of `value`.
   static void name(LoopValue& value, std::string_view kind);
@@ -71,9 +75,10 @@ class Lowering {
   /// `t` is in `buffer`, which holds its whole storage.
   void place(TensorIndex t, BufferIndex buffer);
 
-  /// A call into a library: reads its inputs (or, by input, the copies of them), fills the storages of its
-  /// outputs.
-  LoopIndex library(const Op& op, std::vector<EagerCall> calls, const std::vector<BufferIndex>& copies = {});
+  /// A call into a library: reads its inputs but for `left_out` (or, by input, the copies of them), fills the
+  /// storages of its outputs.
+  LoopIndex library(const Op& op, std::vector<EagerCall> calls, const std::vector<BufferIndex>& copies = {},
+                    std::size_t left_out = no_input);
   /// `t` copied row by row, as the library wants it.
   BufferIndex row_copy(TensorIndex t, std::string_view name);
   /// Bytes that `t` covers.
@@ -137,6 +142,8 @@ class Lowering {
 
  private:
   std::vector<std::pair<OpIndex, BufferIndex>> prepared_;
+  /// By Op::like, and by what is left out. Only asked for single entries.
+  std::map<std::pair<OpIndex, std::size_t>, std::vector<EagerCall>> eager_;
   std::vector<OpIndex> readers_;
   std::vector<std::uint32_t> reader_begin_;
 };

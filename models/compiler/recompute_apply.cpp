@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "models/compiler/recompute.hpp"
@@ -63,19 +61,20 @@ class Applier {
   /// Places an op of the backward pass behind all that it needs and that is not there yet, in the joint
   /// graph's order.
   void place_with_needed(OpIndex i) {
-    std::vector<OpIndex> open{i};
-    std::vector<OpIndex> needed;
-    while (!open.empty()) {
-      const OpIndex op = open.back();
-      open.pop_back();
+    open_.assign(1, i);
+    needed_.clear();
+    while (!open_.empty()) {
+      const OpIndex op = open_.back();
+      open_.pop_back();
       if (placed_[op] != 0) continue;
       placed_[op] = 1;
-      needed.push_back(op);
+      needed_.push_back(op);
       for (const TensorIndex t : joint_.ops[op].inputs)
-        if (const OpIndex producer = maker(t); producer != graph_none) open.push_back(producer);
+        if (const OpIndex producer = maker(t); producer != graph_none && placed_[producer] == 0)
+          open_.push_back(producer);
     }
-    std::sort(needed.begin(), needed.end());
-    for (const OpIndex op : needed) place_backward(op);
+    std::sort(needed_.begin(), needed_.end());
+    for (const OpIndex op : needed_) place_backward(op);
   }
 
   void place_backward(OpIndex i) {
@@ -129,12 +128,14 @@ class Applier {
   /// Ops that were alike are still where they have the same phase and are copies or not.
   void find_likes() {
     LikeIndex likes;
-    std::map<std::tuple<OpIndex, Phase, bool>, OpIndex> first;
+    constexpr std::size_t forms = 6;  // Phases, each as it is or run again.
+    std::vector<OpIndex> first(forms * joint_.ops.size(), graph_none);
     for (OpIndex i = 0; i < made_.ops.size(); ++i) {
       Op& op = made_.ops[i];
-      const auto [known, is_new] = first.try_emplace({like_[i], op.phase, op.recomputed});
-      if (is_new) known->second = likes.first_like(made_, op, i);
-      op.like = known->second;
+      const std::size_t form = 2 * static_cast<std::size_t>(op.phase) + (op.recomputed ? 1 : 0);
+      OpIndex& known = first[forms * like_[i] + form];
+      if (known == graph_none) known = likes.first_like(made_, op, i);
+      op.like = known;
     }
   }
 
@@ -202,6 +203,8 @@ class Applier {
   std::vector<std::uint8_t> saved_;   ///< By tensor of the joint graph.
   std::vector<TensorIndex> again_;    ///< By tensor of the joint graph: what backward makes again.
   std::vector<std::uint8_t> placed_;  ///< By op of the joint graph: in backward.
+  std::vector<OpIndex> open_;         ///< Of place_with_needed().
+  std::vector<OpIndex> needed_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "models/compiler/step_memory.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "models/graph/caching_allocator.hpp"
@@ -80,13 +81,23 @@ class StepMemory {
     for (const TensorIndex t : op.inputs)
       if (t != graph_none) item.reads.push_back(graph_.tensors[t].storage);
     for (const TensorIndex t : op.outputs) item.writes.push_back(graph_.tensors[t].storage);
-    const OpTypes types(graph_, op);
-    for (const EagerCall& call : op.kind->eager(types.view(op), gpu_))
-      item.workspace = std::max(item.workspace, call.workspace);
+    item.workspace = workspace(op);
     item.phase = op.phase;
     item.product = op.kind->fusion == FusionClass::Product;
     item.accumulates = op.accumulates;
     item.name = op.name;
+  }
+
+  /// What an op that runs by itself takes while it runs.
+  Bytes workspace(const Op& op) {
+    if (workspaces_.empty()) workspaces_.resize(graph_.ops.size());
+    std::optional<Bytes>& known = workspaces_[op.like];
+    if (known) return *known;
+    known = Bytes(0);
+    const OpTypes types(graph_, op);
+    for (const EagerCall& call : op.kind->eager(types.view(op), gpu_))
+      known = std::max(*known, call.workspace);
+    return *known;
   }
 
   void list(const RegionPlan& plan) {
@@ -193,7 +204,8 @@ class StepMemory {
   }
 
   /// Writes over an input that nobody reads any more. What a kernel has changed in place, such as zeros to
-  /// which a scatter adds, has no name of its own in Inductor and is not taken (scheduler.py, MutationLayout).
+  /// which a scatter adds, has no name of its own in Inductor and is not taken (scheduler.py,
+  /// MutationLayout).
   bool reuse(const Item& item, std::size_t i, MemoryIndex m) {
     for (const MemoryIndex r : item.reads)
       if (places_[r].held && !places_[r].resident && !written_twice_[r] && last_[r] == i &&
@@ -250,6 +262,7 @@ class StepMemory {
   const GpuSpec& gpu_;
   std::vector<MemoryShares>* const curve_;
   std::vector<Item> items_;
+  std::vector<std::optional<Bytes>> workspaces_;  ///< By Op::like, once one was asked for.
   std::vector<Bytes> sizes_;  ///< By memory, as the next three.
   std::vector<MemoryKind> kinds_;
   std::vector<Place> places_;

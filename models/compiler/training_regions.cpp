@@ -51,9 +51,7 @@ class TrainingSplitter {
 
  private:
   void capture() {
-    OpGraph forward = graph_;
-    forward.ops.resize(backward_);
-    result_.captured = capture_regions(forward, options_);
+    result_.captured = capture_regions(graph_, options_, backward_);
     forward_ = result_.captured.regions;
   }
 
@@ -124,7 +122,7 @@ class TrainingSplitter {
     for (std::size_t p = 0; p < pieces_.size(); ++p)
       if (pieces_[p].region != graph_none && forward_[pieces_[p].region].compiled)
         piece_of[pieces_[p].region] = p;
-    parts_.reserve(forward_.size() + pieces_.size() + 1);
+    parts_.reserve(forward_.size());
     for (std::size_t r = 0; r < forward_.size(); ++r) {
       std::vector<OpIndex> ops;
       for (OpIndex i = forward_[r].first; i < forward_[r].last; ++i) ops.push_back(i);
@@ -173,8 +171,17 @@ class TrainingSplitter {
 
   void join() {
     GraphJoiner joiner(graph_);
-    std::vector<std::size_t> joined;
-    for (const GraphPart& part : parts_) joined.push_back(joiner.add(part));
+    struct Joined {
+      std::size_t part = 0;
+      OpIndex forward = 0;  ///< Ops up to the backward pass.
+      OpIndex ops = 0;
+    };
+    std::vector<Joined> joined;
+    for (GraphPart& part : parts_) {
+      const OpIndex forward = first_of(part.graph, Phase::Backward);
+      const auto ops = static_cast<OpIndex>(part.graph.ops.size());
+      joined.push_back({joiner.add(std::move(part)), forward, ops});
+    }
     const auto append = [&](std::size_t part, OpIndex first, OpIndex last, Region region) {
       region.first = joiner.size();
       joiner.append(part, first, last);
@@ -182,23 +189,21 @@ class TrainingSplitter {
       if (region.first < region.last) result_.regions.push_back(std::move(region));
     };
     for (std::size_t r = 0; r < forward_.size(); ++r)
-      append(joined[r], 0, first_of(parts_[r].graph, Phase::Backward), forward_[r]);
+      append(joined[r].part, 0, joined[r].forward, forward_[r]);
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       if (backward_regions_[p].compiled) {
-        const OpGraph& part = parts_[pieces_[p].region].graph;
-        append(joined[pieces_[p].region], first_of(part, Phase::Backward),
-               static_cast<OpIndex>(part.ops.size()), backward_regions_[p]);
+        const Joined& part = joined[pieces_[p].region];
+        append(part.part, part.forward, part.ops, backward_regions_[p]);
       } else {
-        parts_.push_back(take_part(graph_, pieces_[p].ops));
-        append(joiner.add(parts_.back()), 0, static_cast<OpIndex>(pieces_[p].ops.size()),
+        append(joiner.add(take_part(graph_, pieces_[p].ops)), 0, static_cast<OpIndex>(pieces_[p].ops.size()),
                backward_regions_[p]);
       }
     }
     if (optimizer_ < graph_.ops.size()) {
       std::vector<OpIndex> ops;
       for (OpIndex i = optimizer_; i < graph_.ops.size(); ++i) ops.push_back(i);
-      parts_.push_back(take_part(graph_, ops));
-      append(joiner.add(parts_.back()), 0, static_cast<OpIndex>(ops.size()), result_.captured.regions.back());
+      append(joiner.add(take_part(graph_, ops)), 0, static_cast<OpIndex>(ops.size()),
+             result_.captured.regions.back());
     }
     result_.graph = std::move(joiner).finish();
   }
@@ -225,7 +230,7 @@ class TrainingSplitter {
   std::vector<Region> forward_;
   std::vector<Piece> pieces_;
   std::vector<Region> backward_regions_;  ///< By piece.
-  std::vector<GraphPart> parts_;          ///< By region of the forward pass; then the others.
+  std::vector<GraphPart> parts_;          ///< By region of the forward pass.
   TrainingRegions result_;
 };
 

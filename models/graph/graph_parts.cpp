@@ -62,7 +62,7 @@ GraphPart take_part(const OpGraph& whole, const std::vector<OpIndex>& ops) {
     graph.tensors.push_back(std::move(tensor));
     return tensor_now[t];
   };
-  std::map<OpIndex, OpIndex> likes;
+  std::vector<OpIndex> likes(whole.ops.size(), graph_none);  // By Op::like of the whole graph.
   graph.ops.reserve(ops.size());
   for (const OpIndex i : ops) {
     const auto index = static_cast<OpIndex>(graph.ops.size());
@@ -77,7 +77,9 @@ GraphPart take_part(const OpGraph& whole, const std::vector<OpIndex>& ops) {
       }
       t = now;
     }
-    op.like = likes.try_emplace(op.like, index).first->second;
+    OpIndex& like = likes[op.like];
+    if (like == graph_none) like = index;
+    op.like = like;
     if (op.gradient_of != graph_none) op.gradient_of = op_now[op.gradient_of];
     graph.ops.push_back(std::move(op));
   }
@@ -98,7 +100,7 @@ GraphJoiner::GraphJoiner(const OpGraph& whole) : whole_(whole) {
 
 /// Tensors that are given and there by now: views that the part takes of them lie in their memory.
 void GraphJoiner::find_given(Progress& at) {
-  const GraphPart& part = *at.part;
+  const GraphPart& part = at.part;
   const OpGraph& graph = part.graph;
   for (TensorIndex t = 0; t < graph.tensors.size(); ++t) {
     if (graph.tensors[t].producer != graph_none || at.tensor_now[t] != graph_none) continue;
@@ -113,14 +115,14 @@ StorageIndex GraphJoiner::storage(Progress& at, StorageIndex s) {
   StorageIndex& now = at.storage_now[s];
   if (now == graph_none) {
     now = static_cast<StorageIndex>(made_.storages.size());
-    made_.storages.push_back(at.part->graph.storages[s]);
+    made_.storages.push_back(at.part.graph.storages[s]);
   }
   return now;
 }
 
 TensorIndex GraphJoiner::tensor(Progress& at, TensorIndex t) {
   if (at.tensor_now[t] != graph_none) return at.tensor_now[t];
-  GraphTensor tensor = at.part->graph.tensors[t];
+  GraphTensor tensor = std::move(at.part.graph.tensors[t]);
   tensor.storage = storage(at, tensor.storage);
   tensor.role = made_.storages[tensor.storage].role;  // A view has that of what it looks at.
   tensor.producer = graph_none;
@@ -130,20 +132,21 @@ TensorIndex GraphJoiner::tensor(Progress& at, TensorIndex t) {
   return at.tensor_now[t] = now;
 }
 
-std::size_t GraphJoiner::add(const GraphPart& part) {
-  parts_.push_back({.part = &part,
-                    .tensor_now = std::vector<TensorIndex>(part.graph.tensors.size(), graph_none),
-                    .storage_now = std::vector<StorageIndex>(part.graph.storages.size(), graph_none),
-                    .op_now = std::vector<OpIndex>(part.graph.ops.size(), graph_none)});
+std::size_t GraphJoiner::add(GraphPart part) {
+  Progress& at = parts_.emplace_back();
+  at.tensor_now.assign(part.graph.tensors.size(), graph_none);
+  at.storage_now.assign(part.graph.storages.size(), graph_none);
+  at.op_now.assign(part.graph.ops.size(), graph_none);
+  at.part = std::move(part);
   return parts_.size() - 1;
 }
 
 void GraphJoiner::append(std::size_t index, OpIndex first, OpIndex last) {
   Progress& at = parts_[index];
-  const GraphPart& part = *at.part;
+  GraphPart& part = at.part;
   find_given(at);
   for (OpIndex i = first; i < last; ++i) {
-    Op op = part.graph.ops[i];
+    Op op = std::move(part.graph.ops[i]);
     at.op_now[i] = size();
     for (TensorIndex& t : op.inputs)
       if (t != graph_none) t = tensor(at, t);
@@ -192,7 +195,7 @@ OpGraph GraphJoiner::finish() && {
                            ? reached[i]
                            : at.op_now[i];
     for (std::size_t t = 0; t < at.tensor_now.size(); ++t) {
-      const OpIndex until = at.part->graph.tensors[t].named_until;
+      const OpIndex until = at.part.graph.tensors[t].named_until;
       if (at.tensor_now[t] == graph_none || until == graph_none || until >= at.op_now.size()) continue;
       const OpIndex end = reached[until + 1];
       OpIndex& now = made_.tensors[at.tensor_now[t]].named_until;

@@ -30,8 +30,8 @@ class GraphJoiner {
   /// What is given to `whole` is given to what becomes of it.
   explicit GraphJoiner(const OpGraph& whole);
 
-  /// Makes a part known, to be appended in one piece or several; it must outlive the joiner.
-  std::size_t add(const GraphPart& part);
+  /// Takes a part, to be appended in one piece or several.
+  std::size_t add(GraphPart part);
   /// Appends ops [first, last) of a part that was added.
   void append(std::size_t part, OpIndex first, OpIndex last);
   OpIndex size() const { return static_cast<OpIndex>(made_.ops.size()); }
@@ -41,7 +41,7 @@ class GraphJoiner {
 
  private:
   struct Progress {
-    const GraphPart* part = nullptr;
+    GraphPart part;                         ///< What was appended has been moved out of it.
     std::vector<TensorIndex> tensor_now;    ///< By tensor of the part.
     std::vector<StorageIndex> storage_now;  ///< By storage of the part.
     std::vector<OpIndex> op_now;            ///< By op of the part.

@@ -46,8 +46,8 @@ std::vector<TensorIndex> GraphWriter::copy_given(const OpGraph& from) {
   std::vector<TensorIndex> now(from.tensors.size(), graph_none);
   std::vector<StorageIndex> storages(from.storages.size(), graph_none);
   for (std::size_t t = 0; t < from.tensors.size(); ++t) {
+    if (from.tensors[t].producer != graph_none) continue;
     GraphTensor tensor = from.tensors[t];
-    if (tensor.producer != graph_none) continue;
     StorageIndex& storage = storages[tensor.storage];
     if (storage == graph_none) {
       storage = static_cast<StorageIndex>(graph.storages.size());
@@ -91,15 +91,21 @@ std::vector<TensorIndex> GraphWriter::add(const OpKind& kind, std::string name,
   op.gradient_of = where.gradient_of;
   op.module_calls = std::exchange(module_calls, 0);
   op.nodes = std::exchange(nodes, 0);
-  std::vector<MadeTensor> made;
-  try {
-    const OpTypes types(graph, op);
-    made = kind.infer(types.view(op));
-  } catch (const ShapeError& error) {
-    throw GraphError(where.place, op.name + ": " + std::string(kind.name) + ": " + error.what(),
-                     error.hint());
-  }
   const auto index = static_cast<OpIndex>(graph.ops.size());
+  // What an op makes follows from its kind, attributes and types: it is worked out for the first of equals.
+  op.like = likes_.first_like(graph, op, index);
+  std::vector<MadeTensor>& made = made_[op.like];
+  if (op.like == index) {
+    try {
+      const OpTypes types(graph, op);
+      made = kind.infer(types.view(op));
+    } catch (const ShapeError& error) {
+      throw GraphError(where.place, op.name + ": " + std::string(kind.name) + ": " + error.what(),
+                       error.hint());
+    }
+  } else {
+    op.attributes = graph.ops[op.like].attributes;  // One copy for all.
+  }
   for (std::size_t i = 0; i < made.size(); ++i) {
     std::string tensor = made.size() == 1 ? op.name : op.name + "[" + std::to_string(i) + "]";
     TensorIndex t = graph_none;
@@ -115,7 +121,6 @@ std::vector<TensorIndex> GraphWriter::add(const OpKind& kind, std::string name,
     graph.tensors[t].producer = index;
     op.outputs.push_back(t);
   }
-  op.like = likes_.first_like(graph, op, index);
   graph.ops.push_back(std::move(op));
   return graph.ops.back().outputs;
 }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,7 @@ class GraphWriter {
 
  private:
   LikeIndex likes_;
+  std::unordered_map<OpIndex, std::vector<MadeTensor>> made_;  ///< By Op::like: what all such ops make.
 };
 
 }  // namespace gpusim

@@ -2,8 +2,6 @@
 #include "models/graph/like_index.hpp"
 
 #include <cstdint>
-#include <functional>
-#include <string_view>
 
 #include "models/graph/catalogue.hpp"
 
@@ -11,7 +9,7 @@ namespace gpusim {
 namespace {
 
 std::size_t hash_of(const OpGraph& graph, const Op& op) {
-  std::size_t hash = std::hash<std::string_view>{}(op.kind->name);
+  auto hash = static_cast<std::size_t>(op.kind - op_catalogue().data());
   const auto mix = [&hash](std::uint64_t v) { hash = (hash ^ v) * 0x9E3779B97F4A7C15ULL + (hash >> 29); };
   for (const TensorIndex t : op.inputs) {
     if (t == graph_none) {

@@ -2,9 +2,11 @@
 #include "models/graph/tensor.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <array>
+#include <functional>
 #include <utility>
-#include <vector>
+
+#include "models/graph/sort_few.hpp"
 
 namespace gpusim {
 namespace {
@@ -14,18 +16,6 @@ constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? most : product;
-}
-
-/// Strides when the dimensions are laid out in `order`, outermost first.
-template <class Order>
-Dims strides_in_order(const Dims& shape, const Order& order) {
-  Dims strides = shape;
-  std::int64_t step = 1;
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    strides[*it] = step;
-    step = saturating_product(step, std::max<std::int64_t>(shape[*it], 1));
-  }
-  return strides;
 }
 
 bool has_strides(const TensorType& type, const Dims& wanted) {
@@ -49,16 +39,26 @@ std::int64_t element_count(const Dims& shape) {
 }
 
 Dims contiguous_strides(const Dims& shape) {
-  std::vector<int> order(static_cast<std::size_t>(shape.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  return strides_in_order(shape, order);
+  Dims strides = shape;
+  std::int64_t step = 1;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    strides[d] = step;
+    step = saturating_product(step, std::max<std::int64_t>(shape[d], 1));
+  }
+  return strides;
 }
 
 Dims channels_last_strides(const Dims& shape) {
-  std::vector<int> order{0};
-  for (int i = 2; i < shape.rank(); ++i) order.push_back(i);
-  order.push_back(1);
-  return strides_in_order(shape, order);
+  Dims strides = shape;
+  std::int64_t step = 1;
+  const auto next = [&](int d) {
+    strides[d] = step;
+    step = saturating_product(step, std::max<std::int64_t>(shape[d], 1));
+  };
+  next(1);
+  for (int d = shape.rank() - 1; d >= 2; --d) next(d);
+  next(0);
+  return strides;
 }
 
 TensorType contiguous_tensor(ElementType element, const Dims& shape) {
@@ -74,14 +74,15 @@ bool is_channels_last(const TensorType& type) {
 }
 
 bool is_dense(const TensorType& type) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size
+  std::array<std::pair<std::int64_t, std::int64_t>, Dims::rank_max> dims;  // stride, size
+  auto end = dims.begin();
   for (int i = 0; i < type.shape.rank(); ++i)
-    if (type.shape[i] != 1) dims.emplace_back(type.strides[i], type.shape[i]);
-  std::sort(dims.begin(), dims.end());
+    if (type.shape[i] != 1) *end++ = {type.strides[i], type.shape[i]};
+  sort_few(dims.begin(), end, std::less<>());
   std::int64_t step = 1;
-  for (const auto& [stride, size] : dims) {
-    if (stride != step) return false;
-    step = saturating_product(step, size);
+  for (auto dim = dims.begin(); dim != end; ++dim) {
+    if (dim->first != step) return false;
+    step = saturating_product(step, dim->second);
   }
   return true;
 }
