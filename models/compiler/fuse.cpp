@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "models/compiler/fusion_node.hpp"
+#include "models/compiler/loop_order.hpp"
 
 namespace gpusim {
 namespace {
@@ -20,16 +21,23 @@ constexpr std::int64_t distance_max = 64;
 
 class Scheduler {
  public:
-  Scheduler(const LoopGraph& loops, const FusionRules& rules) : loops_(loops), rules_(rules) {
+  Scheduler(const LoopGraph& loops, const FusionRules& rules) : Scheduler(loops, rules, loop_edges(loops)) {}
+
+  Scheduler(const LoopGraph& loops, const FusionRules& rules, const std::vector<LoopEdge>& edges)
+      : loops_(loops),
+        rules_(rules),
+        successors_(loops.loops.size(), edges, LoopNeighbours::Side::Successors),
+        predecessors_(loops.loops.size(), edges, LoopNeighbours::Side::Predecessors) {
     const std::size_t count = loops.loops.size();
     owner_.resize(count);
-    successors_.resize(count);
-    predecessors_.resize(count);
+    nodes_.reserve(count);
+    sides_.resize(count);
+    changed_.resize(count, 0);
+    visited_.resize(count, 0);
     for (LoopIndex i = 0; i < count; ++i) {
       owner_[i] = i;
       nodes_.push_back(fusion_node(loops, i));
     }
-    connect();
   }
 
   /// Starts from a plan instead of single loops.
@@ -37,17 +45,21 @@ class Scheduler {
     for (const FusionGroup& group : plan.groups) {
       for (std::size_t i = 1; i < group.loops.size(); ++i)
         merge(owner_[group.loops.front()], owner_[group.loops[i]]);
-      nodes_[owner_[group.loops.front()]].columns = group.columns;
+      const std::uint32_t node = owner_[group.loops.front()];
+      nodes_[node].columns = group.columns;
+      sides_[node].reset();
     }
   }
 
-  FusionPlan run() {
+  FusionPlan run(FusionPairs pairs) {
+    all_pairs_ = pairs == FusionPairs::All;
     exactly_ = rules_.exchange_loops;
-    for (int round = 0; round < rounds_max; ++round)
+    for (round_ = 0; round_ < rounds_max; ++round_)
       if (!fuse_once()) break;
     // Only then loops are put in another order, or merged, where that lets two kernels share something.
     if (exactly_) {
       exactly_ = false;
+      round_ = 0;
       fuse_once();
     }
     return plan();
@@ -123,6 +135,17 @@ class Scheduler {
     return FusionRefusal::None;
   }
 
+  /// The two sides of a kernel of mixed orders.
+  struct Sides {
+    FusionNode rows;
+    FusionNode columns;
+  };
+  const Sides& sides_of(std::uint32_t node) const {
+    std::optional<Sides>& known = sides_[node];
+    if (!known) known = Sides{rows_of(loops_, nodes_[node]), columns_of(loops_, nodes_[node])};
+    return *known;
+  }
+
   /// Whether the two become a kernel of mixed orders.
   bool mixes(std::uint32_t ia, std::uint32_t ib) const {
     const FusionNode& a = nodes_[ia];
@@ -135,34 +158,32 @@ class Scheduler {
   /// not try to put their loops in order.
   FusionRefusal why_not_into_mixed(std::uint32_t ia, std::uint32_t ib) const {
     if (!nodes_[ia].is_mixed() || needs_directly(ib, ia)) return FusionRefusal::Reductions;
-    const FusionNode& mixed = nodes_[ia];
     const FusionNode& other = nodes_[ib];
-    const FusionNode rows = rows_of(loops_, mixed);
-    const FusionNode columns = columns_of(loops_, mixed);
+    const Sides& mixed = sides_of(ia);
     FusionRefusal refusal = FusionRefusal::None;
     if (other.is_mixed()) {
-      refusal = why_not_joined(rows, rows_of(loops_, other), mixed);
-      if (refusal == FusionRefusal::None) refusal = why_not_joined(columns, columns_of(loops_, other), mixed);
+      refusal = why_not_joined(mixed.rows, sides_of(ib).rows, mixed);
+      if (refusal == FusionRefusal::None)
+        refusal = why_not_joined(mixed.columns, sides_of(ib).columns, mixed);
     } else {
-      refusal = why_not_into_side(rows, other, columns, mixed);
-      if (refusal != FusionRefusal::None) refusal = why_not_into_side(columns, other, rows, mixed);
+      refusal = why_not_into_side(mixed.rows, other, mixed.columns, mixed);
+      if (refusal != FusionRefusal::None)
+        refusal = why_not_into_side(mixed.columns, other, mixed.rows, mixed);
     }
     if (refusal != FusionRefusal::None) return refusal;
     return has_way_around(ia, ib) || has_way_around(ib, ia) ? FusionRefusal::Between : FusionRefusal::None;
   }
-  FusionRefusal why_not_joined(const FusionNode& side, const FusionNode& other,
-                               const FusionNode& mixed) const {
+  FusionRefusal why_not_joined(const FusionNode& side, const FusionNode& other, const Sides& mixed) const {
     const FusionRefusal refusal = why_not(side, other, leads_directly(side.loops, other.loops), true);
     if (refusal != FusionRefusal::None) return refusal;
     if (reads_along(side) && !reads_along(other)) return FusionRefusal::Access;
     // Reductions have to go over the whole tensor.
-    const FusionNode rows = rows_of(loops_, mixed);
-    return !other.is_reduction() || shared_elements(side, other) >= rows.numel * rows.rnumel
+    return !other.is_reduction() || shared_elements(side, other) >= mixed.rows.numel * mixed.rows.rnumel
                ? FusionRefusal::None
                : FusionRefusal::NothingShared;
   }
   FusionRefusal why_not_into_side(const FusionNode& side, const FusionNode& other, const FusionNode& opposite,
-                                  const FusionNode& mixed) const {
+                                  const Sides& mixed) const {
     const FusionRefusal refusal = why_not_joined(side, other, mixed);
     if (refusal != FusionRefusal::None) return refusal;
     return leads_to(opposite.loops, other.loops) || leads_to(other.loops, opposite.loops)
@@ -179,7 +200,6 @@ class Scheduler {
   /// Whether one of `to` needs what one of `from` makes, on whatever way.
   bool leads_to(const std::vector<LoopIndex>& from, const std::vector<LoopIndex>& to) const {
     ++visit_;
-    visited_.resize(nodes_.size(), 0);
     std::vector<LoopIndex> stack = from;
     while (!stack.empty()) {
       const LoopIndex loop = stack.back();
@@ -192,35 +212,6 @@ class Scheduler {
       }
     }
     return false;
-  }
-
-  /// Who must run before whom: readers behind the writer, writers behind earlier readers and writers.
-  void connect() {
-    struct State {
-      LoopIndex writer = loop_none;
-      std::vector<LoopIndex> readers;
-    };
-    std::vector<State> states(loops_.buffers.size());
-    const auto edge = [&](LoopIndex from, LoopIndex to) {
-      if (from == loop_none || from == to) return;
-      if (!successors_[from].empty() && successors_[from].back() == to) return;
-      successors_[from].push_back(to);
-      predecessors_[to].push_back(from);
-    };
-    for (LoopIndex i = 0; i < loops_.loops.size(); ++i) {
-      const Loop& loop = loops_.loops[i];
-      for (const Touch& touch : loop.reads) {
-        edge(states[touch.buffer].writer, i);
-        states[touch.buffer].readers.push_back(i);
-      }
-      for (const Touch& touch : loop.writes) {
-        State& state = states[touch.buffer];
-        edge(state.writer, i);
-        for (const LoopIndex reader : state.readers) edge(reader, i);
-        state.readers.clear();
-        state.writer = i;
-      }
-    }
   }
 
   bool needs_directly(std::uint32_t ia, std::uint32_t ib) const {
@@ -250,25 +241,25 @@ class Scheduler {
 
   /// What the consumer reads of the producer's results it must read at the place where they are made.
   FusionRefusal reads_match(const FusionNode& a, const FusionNode& b) const {
-    for (const Touch& write : a.writes) {
-      for (const Touch& read : b.reads) {
-        if (read.buffer != write.buffer) continue;
-        if (a.scatter || write.indirect) return FusionRefusal::Scatter;
-        if (read.indirect) return FusionRefusal::Access;
-        if (read.access == write.access) continue;
+    for (const Touch* write : a.writes) {
+      for (const Touch* read : b.reads) {
+        if (read->buffer != write->buffer) continue;
+        if (a.scatter || write->indirect) return FusionRefusal::Scatter;
+        if (read->indirect) return FusionRefusal::Access;
+        if (read->access == write->access) continue;
         // An elementwise loop can run in another order, if it is made of the same loops (dependencies.py,
         // decide_loop_order_to_match).
         const bool movable = rules_.exchange_loops && !exactly_ &&
-                             (write.strides == 0 || read.strides == write.strides) &&
+                             (write->strides == 0 || read->strides == write->strides) &&
                              (!a.is_reduction() || !b.is_reduction());
-        if (!movable || !read.access.is_permutation_of(write.access)) return FusionRefusal::Access;
+        if (!movable || !read->access.is_permutation_of(write->access)) return FusionRefusal::Access;
       }
-      for (const Touch& again : b.writes)
-        if (again.buffer == write.buffer) return FusionRefusal::Scatter;
+      for (const Touch* again : b.writes)
+        if (again->buffer == write->buffer) return FusionRefusal::Scatter;
     }
-    for (const Touch& read : a.reads)
-      for (const Touch& write : b.writes)
-        if (read.buffer == write.buffer && (write.indirect || !(read.access == write.access)))
+    for (const Touch* read : a.reads)
+      for (const Touch* write : b.writes)
+        if (read->buffer == write->buffer && (write->indirect || !(read->access == write->access)))
           return FusionRefusal::Scatter;
     return FusionRefusal::None;
   }
@@ -281,7 +272,6 @@ class Scheduler {
   bool has_way_around(std::uint32_t ia, std::uint32_t ib) const {
     const std::int64_t last = nodes_[ib].max_order();
     ++visit_;
-    visited_.resize(nodes_.size(), 0);
     std::vector<std::uint32_t> stack;
     const auto push = [&](std::uint32_t from, bool from_a) {
       for (const LoopIndex loop : nodes_[from].loops)
@@ -307,6 +297,12 @@ class Scheduler {
     return false;
   }
 
+  /// Two kernels that were refused in the round before are refused again unless one of them has grown since:
+  /// what else has been joined only adds ways around.
+  bool refused_before(std::uint32_t a, std::uint32_t b) const {
+    return !all_pairs_ && round_ > 0 && changed_[a] < round_ && changed_[b] < round_;
+  }
+
   struct Candidate {
     std::uint32_t a = 0;
     std::uint32_t b = 0;
@@ -315,30 +311,39 @@ class Scheduler {
     std::int64_t distance = 0;
   };
 
-  std::vector<Candidate> candidates() const {
-    std::vector<std::vector<std::uint32_t>> users(loops_.buffers.size());
+  std::vector<Candidate> candidates() {
+    users_before_.clear();
+    for (std::vector<std::uint32_t>& users : users_) {
+      users_before_.push_back(static_cast<std::uint32_t>(users.size()));
+      users.clear();
+    }
+    users_.resize(loops_.buffers.size());
     std::vector<std::uint32_t> order;
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
       if (owner_[node] == node && (!nodes_[node].is_library() || nodes_[node].templated))
         order.push_back(node);
     std::vector<BufferIndex> buffers;  // in the order in which they are met
     const auto use = [&](BufferIndex buffer, std::uint32_t node) {
-      if (users[buffer].empty()) buffers.push_back(buffer);
-      if (users[buffer].empty() || users[buffer].back() != node) users[buffer].push_back(node);
+      std::vector<std::uint32_t>& users = users_[buffer];
+      if (users.empty()) buffers.push_back(buffer);
+      if (users.empty() || users.back() != node) users.push_back(node);
     };
     for (const std::uint32_t node : order) {
-      for (const Touch& touch : nodes_[node].reads) use(touch.buffer, node);
-      for (const Touch& touch : nodes_[node].writes) use(touch.buffer, node);
+      for (const Touch* touch : nodes_[node].reads) use(touch->buffer, node);
+      for (const Touch* touch : nodes_[node].writes) use(touch->buffer, node);
     }
     std::vector<Candidate> found;
-    std::unordered_set<std::uint64_t> seen;
+    seen_.resize(nodes_.size());
+    for (std::vector<std::uint32_t>& partners : seen_) partners.clear();
     for (const BufferIndex buffer : buffers) {
-      const std::vector<std::uint32_t>& group = users[buffer];
+      const std::vector<std::uint32_t>& group = users_[buffer];
       for (std::size_t i = 0; i < group.size(); ++i)
         for (std::size_t j = i + 1; j < group.size() && j <= i + attempts_max; ++j) {
           const std::uint32_t a = group[i];
           const std::uint32_t b = group[j];
-          if (!seen.insert((std::uint64_t{a} << 32) | b).second) continue;
+          if (refused_before(a, b) && users_before_[buffer] <= attempts_max) continue;
+          if (std::find(seen_[a].begin(), seen_[a].end(), b) != seen_[a].end()) continue;
+          seen_[a].push_back(b);
           if (why_not(a, b) != FusionRefusal::None) continue;
           const FusionNode& na = nodes_[a];
           const FusionNode& nb = nodes_[b];
@@ -377,10 +382,11 @@ class Scheduler {
     std::vector<LoopIndex> columns = columns_together(ia, ib);
     kept.take(gone);
     kept.columns = std::move(columns);
+    sides_[into].reset();
+    changed_[into] = round_ + 1;
     if (kept.is_mixed()) {
-      const FusionNode rows = rows_of(loops_, kept);
-      kept.numel = rows.numel;
-      kept.rnumel = rows.rnumel;
+      kept.numel = sides_of(into).rows.numel;
+      kept.rnumel = sides_of(into).rows.rnumel;
     }
     for (const LoopIndex loop : gone.loops) owner_[loop] = into;
     gone.reads.clear();
@@ -395,11 +401,12 @@ class Scheduler {
     const FusionNode& b = nodes_[ib];
     if (!a.is_mixed() && !b.is_mixed())
       return !mixes(ia, ib) ? std::vector<LoopIndex>{} : reads_along(a) ? b.loops : a.loops;
-    FusionNode columns = columns_of(loops_, a.is_mixed() ? a : b);
+    const Sides& mixed = sides_of(a.is_mixed() ? ia : ib);
+    FusionNode columns = mixed.columns;
     if (a.is_mixed() && b.is_mixed())
-      columns.take(columns_of(loops_, b));
-    else if (const FusionNode& mixed = a.is_mixed() ? a : b, &other = a.is_mixed() ? b : a;
-             why_not_into_side(rows_of(loops_, mixed), other, columns, mixed) != FusionRefusal::None)
+      columns.take(sides_of(ib).columns);
+    else if (const FusionNode& other = a.is_mixed() ? b : a;
+             why_not_into_side(mixed.rows, other, columns, mixed) != FusionRefusal::None)
       columns.take(other);
     return columns.loops;
   }
@@ -408,17 +415,24 @@ class Scheduler {
   const FusionRules& rules_;
   std::vector<FusionNode> nodes_;     ///< By first loop.
   std::vector<std::uint32_t> owner_;  ///< By loop: its node.
-  std::vector<std::vector<LoopIndex>> successors_;
-  std::vector<std::vector<LoopIndex>> predecessors_;
+  LoopNeighbours successors_;
+  LoopNeighbours predecessors_;
   mutable std::vector<std::uint32_t> visited_;
   mutable std::uint32_t visit_ = 0;
+  mutable std::vector<std::optional<Sides>> sides_;  ///< By node, once it was asked for.
+  std::vector<int> changed_;                         ///< By node: one past the round in which it last grew.
+  int round_ = 0;
+  std::vector<std::vector<std::uint32_t>> users_;  ///< By buffer, in this round.
+  std::vector<std::vector<std::uint32_t>> seen_;   ///< By node: those that it was tried with in this round.
+  std::vector<std::uint32_t> users_before_;        ///< By buffer: how many there were in the round before.
+  bool all_pairs_ = false;
   bool exactly_ = false;  ///< What two kernels share has to be moved by the same loops.
 };
 
 }  // namespace
 
-FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules) {
-  return Scheduler(loops, rules).run();
+FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules, FusionPairs pairs) {
+  return Scheduler(loops, rules).run(pairs);
 }
 
 FusionPlan unfused(const LoopGraph& loops) {

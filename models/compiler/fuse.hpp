@@ -50,7 +50,14 @@ enum class FusionRefusal : std::uint8_t {
 };
 std::string_view text(FusionRefusal refusal);
 
-FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules);
+/// Which pairs of kernels a round asks about. The plan is the same.
+enum class FusionPairs : std::uint8_t {
+  Changed,  ///< Those that have changed since the round before.
+  All,      ///< What the other is tested against.
+};
+
+FusionPlan plan_fusion(const LoopGraph& loops, const FusionRules& rules,
+                       FusionPairs pairs = FusionPairs::Changed);
 
 /// Every loop by itself.
 FusionPlan unfused(const LoopGraph& loops);

@@ -7,24 +7,33 @@
 namespace gpusim {
 namespace {
 
-bool has(const std::vector<Touch>& touches, const Touch& wanted, bool exactly) {
-  return std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
-    return touch == wanted && (!exactly || touch.sizes == wanted.sizes);
+using Touches = std::vector<const Touch*>;
+
+bool has(const Touches& touches, const Touch& wanted, bool exactly) {
+  return std::any_of(touches.begin(), touches.end(), [&](const Touch* touch) {
+    return *touch == wanted && (!exactly || touch->sizes == wanted.sizes);
   });
 }
 
-void add(std::vector<Touch>& into, const Touch& touch) {
-  if (!has(into, touch, true)) into.push_back(touch);
+void add(Touches& into, const Touch* touch) {
+  if (!has(into, *touch, true)) into.push_back(touch);
+}
+
+Touches all_of(const std::vector<Touch>& touches) {
+  Touches pointers;
+  pointers.reserve(touches.size());
+  for (const Touch& touch : touches) pointers.push_back(&touch);
+  return pointers;
 }
 
 template <class Amount>
 std::int64_t shared(const FusionNode& a, const FusionNode& b, bool exactly, Amount amount) {
   std::int64_t sum = 0;
-  for (const Touch& touch : a.reads)
-    if (has(b.reads, touch, exactly) || has(b.writes, touch, exactly)) sum += amount(touch);
-  for (const Touch& touch : a.writes)
-    if (!has(a.reads, touch, exactly) && (has(b.reads, touch, exactly) || has(b.writes, touch, exactly)))
-      sum += amount(touch);
+  for (const Touch* touch : a.reads)
+    if (has(b.reads, *touch, exactly) || has(b.writes, *touch, exactly)) sum += amount(*touch);
+  for (const Touch* touch : a.writes)
+    if (!has(a.reads, *touch, exactly) && (has(b.reads, *touch, exactly) || has(b.writes, *touch, exactly)))
+      sum += amount(*touch);
   return sum;
 }
 
@@ -49,10 +58,10 @@ bool read_one_tensor(const FusionNode& a, const FusionNode& b, std::int64_t elem
   const auto whole = [&](const Touch& touch) {
     return !touch.indirect && !touch.access.is_irregular() && touch.access.touched() >= elements;
   };
-  for (const Touch& x : a.reads) {
-    if (!whole(x)) continue;
-    for (const Touch& y : b.reads)
-      if (x.buffer == y.buffer && whole(y)) return true;
+  for (const Touch* x : a.reads) {
+    if (!whole(*x)) continue;
+    for (const Touch* y : b.reads)
+      if (x->buffer == y->buffer && whole(*y)) return true;
   }
   return false;
 }
@@ -71,8 +80,8 @@ void FusionNode::take(const FusionNode& other) {
   if (other.templated && !templated) kind = other.kind;
   templated = templated || other.templated;
   scatter = scatter || other.scatter;
-  for (const Touch& touch : other.reads) add(reads, touch);
-  for (const Touch& touch : other.writes) add(writes, touch);
+  for (const Touch* touch : other.reads) add(reads, touch);
+  for (const Touch* touch : other.writes) add(writes, touch);
 }
 
 FusionNode fusion_node(const LoopGraph& graph, LoopIndex index) {
@@ -84,8 +93,8 @@ FusionNode fusion_node(const LoopGraph& graph, LoopIndex index) {
   node.rnumel = loop.rnumel;
   node.scatter = loop.scatter;
   node.templated = loop.templated;
-  node.reads = loop.reads;
-  node.writes = loop.writes;
+  node.reads = all_of(loop.reads);
+  node.writes = all_of(loop.writes);
   return node;
 }
 
@@ -115,10 +124,10 @@ std::int64_t shared_elements(const FusionNode& a, const FusionNode& b) {
 }
 
 bool reads_along(const FusionNode& node) {
-  return std::all_of(node.reads.begin(), node.reads.end(), [](const Touch& touch) {
+  return std::all_of(node.reads.begin(), node.reads.end(), [](const Touch* touch) {
     // Rows that data find are read along. What does not depend on the innermost loop has lost it.
-    if (touch.indirect) return true;
-    return !touch.access.is_irregular() && touch.access.inner_stride() <= 1;
+    if (touch->indirect) return true;
+    return !touch->access.is_irregular() && touch->access.inner_stride() <= 1;
   });
 }
 

@@ -16,9 +16,9 @@ struct FusionNode {
   std::int64_t numel = 0;  ///< Of its reductions, if it has any: the kept places.
   std::int64_t rnumel = 1;
   bool scatter = false;
-  bool templated = false;  ///< A compiled product.
-  std::vector<Touch> reads;
-  std::vector<Touch> writes;
+  bool templated = false;           ///< A compiled product.
+  std::vector<const Touch*> reads;  ///< Of the graph's loops.
+  std::vector<const Touch*> writes;
   std::int64_t min_order() const { return loops.front(); }
   std::int64_t max_order() const { return loops.back(); }
   bool is_reduction() const { return kind == LoopKind::Reduction; }

@@ -25,24 +25,25 @@ Bytes sum(const std::vector<KernelTouch>& touches) {
   return bytes;
 }
 
-/// Which buffers loops of which groups read: by buffer, one past the last loop group that does.
+/// Which groups read which buffers.
 class Users {
  public:
-  Users(const LoopGraph& graph, const FusionPlan& plan) : readers_(graph.buffers.size()) {
+  Users(const LoopGraph& graph, const FusionPlan& plan) : reader_(graph.buffers.size(), none) {
     for (std::size_t g = 0; g < plan.groups.size(); ++g)
       for (const LoopIndex loop : plan.groups[g].loops)
         for (const Touch& touch : graph.loops[loop].reads) {
-          std::vector<std::uint32_t>& readers = readers_[touch.buffer];
-          if (readers.empty() || readers.back() != g) readers.push_back(static_cast<std::uint32_t>(g));
+          std::size_t& reader = reader_[touch.buffer];
+          reader = reader == none || reader == g ? g : several;
         }
   }
   bool read_outside(BufferIndex buffer, std::size_t group) const {
-    const std::vector<std::uint32_t>& readers = readers_[buffer];
-    return std::any_of(readers.begin(), readers.end(), [&](std::uint32_t g) { return g != group; });
+    return reader_[buffer] != none && reader_[buffer] != group;
   }
 
  private:
-  std::vector<std::vector<std::uint32_t>> readers_;
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  static constexpr std::size_t several = none - 1;
+  std::vector<std::size_t> reader_;  ///< By buffer.
 };
 
 KernelTraffic traffic(const LoopGraph& graph, const FusionPlan& plan, const Users& users, std::size_t index) {
@@ -106,9 +107,9 @@ std::string fused_name(const LoopGraph& graph, const FusionGroup& group, const B
 }
 
 /// What of a region's kernels is equal: generated code is shared by loops of the same form.
-std::string signature(const LoopGraph& graph, const FusionGroup& group, const std::string& name) {
-  std::string text = name;
-  const auto add = [&](std::int64_t value) { (text += ',') += std::to_string(value); };
+void find_signature(const LoopGraph& graph, const FusionGroup& group, std::vector<std::int64_t>& numbers) {
+  numbers.clear();
+  const auto add = [&](std::int64_t value) { numbers.push_back(value); };
   for (const LoopIndex l : group.loops) {
     const Loop& loop = graph.loops[l];
     add(loop.numel);
@@ -123,16 +124,45 @@ std::string signature(const LoopGraph& graph, const FusionGroup& group, const st
         }
       }
   }
-  return text;
 }
 
-/// The name with its number: that of the first kernel of equal loops.
-std::string numbered_name(std::map<std::string, std::string>& numbered, const LoopGraph& loops,
-                          const FusionGroup& group, const std::string& name) {
-  const auto [known, is_new] = numbered.try_emplace(signature(loops, group, name));
-  if (is_new) known->second = name + '_' + std::to_string(numbered.size() - 1);
-  return known->second;
-}
+/// Names with numbers: each kernel has that of the first one of equal loops.
+class NumberedNames {
+ public:
+  const std::string& of(const LoopGraph& loops, const FusionGroup& group, const std::string& name) {
+    find_signature(loops, group, signature_);
+    std::map<std::vector<std::int64_t>, std::string>& numbered = known_[name];
+    auto known = numbered.find(signature_);
+    if (known == numbered.end())
+      known = numbered.emplace(signature_, name + '_' + std::to_string(count_++)).first;
+    return known->second;
+  }
+
+ private:
+  std::map<std::string, std::map<std::vector<std::int64_t>, std::string>> known_;
+  std::vector<std::int64_t> signature_;  ///< Of the latest one.
+  std::int64_t count_ = 0;
+};
+
+/// A number by buffer, of the few that a kernel moves.
+class ByBuffer {
+ public:
+  const int* find(BufferIndex buffer) const {
+    const auto known =
+        std::find_if(items_.begin(), items_.end(), [&](const Item& item) { return item.first == buffer; });
+    return known == items_.end() ? nullptr : &known->second;
+  }
+  /// What it has, `fallback` if it has none yet.
+  int& at(BufferIndex buffer, int fallback) {
+    for (Item& item : items_)
+      if (item.first == buffer) return item.second;
+    return items_.emplace_back(buffer, fallback).second;
+  }
+
+ private:
+  using Item = std::pair<BufferIndex, int>;
+  std::vector<Item> items_;
+};
 
 std::string product_name(const OpGraph& graph, const Op& op) {
   if (op.kind->name == "matmul") return graph.tensors[op.inputs[1]].type.shape.rank() == 2 ? "mm" : "bmm";
@@ -170,17 +200,19 @@ bool is_strided(const Touch& touch) {
 /// By loop of a group: how many loops over the row have to be over before it, one for each reduction that
 /// needs the result of another.
 std::vector<int> levels_of(const LoopGraph& graph, const FusionGroup& group) {
-  std::map<BufferIndex, int> behind;  // of what the group makes
+  ByBuffer behind;  // of what the group makes
   std::vector<int> levels;
   for (const LoopIndex l : group.loops) {
     const Loop& loop = graph.loops[l];
     int own = 0;
     for (const Touch& touch : loop.reads)
-      if (const auto made = behind.find(touch.buffer); made != behind.end())
-        own = std::max(own, made->second);
+      if (const int* made = behind.find(touch.buffer)) own = std::max(own, *made);
     levels.push_back(own);
     const int after = own + (loop.kind == LoopKind::Reduction ? 1 : 0);
-    for (const Touch& touch : loop.writes) behind[touch.buffer] = std::max(behind[touch.buffer], after);
+    for (const Touch& touch : loop.writes) {
+      int& level = behind.at(touch.buffer, 0);
+      level = std::max(level, after);
+    }
   }
   return levels;
 }
@@ -189,19 +221,21 @@ std::vector<int> levels_of(const LoopGraph& graph, const FusionGroup& group) {
 /// in registers, once in each loop over them; that of a whole row once for the row of `columns`.
 double lane_cycles_of(const LoopGraph& graph, const FusionGroup& group, std::int64_t elements,
                       std::int64_t columns, const std::vector<int>& levels) {
-  std::map<std::tuple<TensorIndex, std::uint64_t, int>, double> parts;
+  std::vector<std::pair<std::tuple<TensorIndex, std::uint64_t, int>, double>> parts;
   for (std::size_t i = 0; i < group.loops.size(); ++i) {
     const Loop& loop = graph.loops[group.loops[i]];
     const auto own = static_cast<double>(loop.numel * (loop.kind == LoopKind::Reduction ? loop.rnumel : 1));
     for (const LoopPart& part : loop.parts) {
       const bool of_row = columns > 1 && part.repeat >= columns;
       const double cycles = part.lane_cycles * own / static_cast<double>(of_row ? columns : 1);
-      double& most = parts[{part.value, part.place, levels.empty() ? 0 : levels[i]}];
-      most = std::max(most, cycles);
+      parts.push_back({{part.value, part.place, levels.empty() ? 0 : levels[i]}, cycles});
     }
   }
+  // The most of each, added up in the order of values.
+  std::sort(parts.begin(), parts.end());
   double sum = 0;
-  for (const auto& [key, cycles] : parts) sum += cycles;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (i + 1 == parts.size() || parts[i + 1].first != parts[i].first) sum += parts[i].second;
   return sum / static_cast<double>(std::max<std::int64_t>(elements, 1));
 }
 
@@ -360,10 +394,10 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
   work.rows = rows;
   work.columns = columns;
   work.lane_cycles = cycles;
-  std::map<BufferIndex, int> level;  // of what the group makes: loops that have to be over before
+  ByBuffer level;  // of what the group makes: loops that have to be over before
   int deepest = 0;
   int writing_level = 0;
-  std::map<BufferIndex, int> first_read;
+  ByBuffer first_read;
   Bytes again{0};
   for (std::size_t i = 0; i < group.loops.size(); ++i) {
     const Loop& loop = graph.loops[group.loops[i]];
@@ -373,18 +407,20 @@ KernelWork generated_work(const LoopGraph& graph, const FusionGroup& group,
     for (const Touch& touch : loop.reads) {
       if (!full || touch.access.touched() < rows * columns) continue;
       // What an earlier loop over the row made is read back by a later one.
-      if (const auto made = level.find(touch.buffer); made != level.end()) {
-        if (made->second < own) again += touch.bytes;
+      if (const int* made = level.find(touch.buffer)) {
+        if (*made < own) again += touch.bytes;
         continue;
       }
-      const auto [known, is_new] = first_read.try_emplace(touch.buffer, own);
-      if (!is_new && known->second < own) {
+      if (int& known = first_read.at(touch.buffer, own); known < own) {
         again += touch.bytes;
-        known->second = own;
+        known = own;
       }
     }
     const int after = own + (loop.kind == LoopKind::Reduction ? 1 : 0);
-    for (const Touch& touch : loop.writes) level[touch.buffer] = std::max(level[touch.buffer], after);
+    for (const Touch& touch : loop.writes) {
+      int& behind = level.at(touch.buffer, 0);
+      behind = std::max(behind, after);
+    }
     deepest = std::max(deepest, after);
     if (loop.pass == RowPass::Welford) work.reduction = InductorRowReduction::Reduction::Welford;
     if (loop.pass == RowPass::OnlineSoftmax) work.reduction = InductorRowReduction::Reduction::OnlineSoftmax;
@@ -407,7 +443,7 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
                                        const Backend& backend) {
   std::vector<CompiledKernel> kernels;
   const Users users(loops, plan);
-  std::map<std::string, std::string> numbered;  // by signature
+  NumberedNames numbered;
   const std::vector<std::uint8_t> added = added_up_by_framework(loops, plan);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     FusionGroup group = plan.groups[g];
@@ -426,9 +462,8 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
                                       [&](LoopIndex l) { return loops.loops[l].templated; });
     if (product != group.loops.end()) {
       kernel.op = loops.loops[*product].op;
-      kernel.name =
-          numbered_name(numbered, loops, group,
-                        backend.kernel_prefix + "tem_fused_" + product_name(graph, graph.ops[kernel.op]));
+      kernel.name = numbered.of(
+          loops, group, backend.kernel_prefix + "tem_fused_" + product_name(graph, graph.ops[kernel.op]));
       kernel.what = KernelClass::Template;
       for (const EagerCall& call : loops.loops[*product].calls)
         kernel.work.insert(kernel.work.end(), call.work.begin(), call.work.end());
@@ -444,7 +479,7 @@ std::vector<CompiledKernel> kernels_of(const OpGraph& graph, const LoopGraph& lo
         kernel.workspace += call.workspace;
       }
     } else {
-      kernel.name = numbered_name(numbered, loops, group, fused_name(loops, group, backend));
+      kernel.name = numbered.of(loops, group, fused_name(loops, group, backend));
       kernel.work.push_back(generated_work(loops, group, moved.reads, moved.writes));
       if (auto* const pointwise = std::get_if<InductorPointwise>(&kernel.work.back()))
         pointwise->lane_cycles += code_stall(graph, loops, group);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <queue>
-#include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -12,11 +12,33 @@ namespace gpusim {
 namespace {
 
 using Order = std::vector<std::uint32_t>;
+using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+/// By step: the other ends of its edges.
+class Neighbours {
+ public:
+  Neighbours() = default;
+  /// `edges`: sorted.
+  Neighbours(std::size_t steps, const Edges& edges) : begin_(steps + 1, 0) {
+    for (const auto& [from, to] : edges) {
+      ++begin_[from + 1];
+      ends_.push_back(to);
+    }
+    for (std::size_t s = 0; s < steps; ++s) begin_[s + 1] += begin_[s];
+  }
+  std::span<const std::uint32_t> operator[](std::uint32_t step) const {
+    return std::span(ends_).subspan(begin_[step], begin_[step + 1] - begin_[step]);
+  }
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<std::uint32_t> ends_;
+};
 
 class Orders {
  public:
   Orders(const std::vector<MemoryStep>& steps, const std::vector<MemoryBuffer>& buffers)
-      : steps_(steps), buffers_(buffers), before_(steps.size()), behind_(steps.size()) {
+      : steps_(steps), buffers_(buffers) {
     find_makers();
     find_edges();
   }
@@ -47,36 +69,40 @@ class Orders {
   }
 
   void find_edges() {
-    std::vector<std::vector<std::uint32_t>> touching(buffers_.size());
     std::vector<std::int64_t> writers(buffers_.size(), 0);
+    for (const MemoryStep& step : steps_)
+      for (const std::uint32_t b : step.writes) ++writers[b];
+    constexpr auto none = static_cast<std::uint32_t>(-1);
+    std::vector<std::uint32_t> first(buffers_.size(), none);   // By buffer: the first step that touches it,
+    std::vector<std::uint32_t> latest(buffers_.size(), none);  // and the latest one so far.
+    Edges edges;
+    const auto touch = [&](std::uint32_t b, std::uint32_t s) {
+      const std::uint32_t before = std::exchange(latest[b], s);
+      if (before == none) first[b] = s;
+      if (before == none || before == s) return;
+      if (writers[b] + (buffers_[b].given ? 1 : 0) > 1)
+        edges.emplace_back(before, s);
+      else if (writers[b] == 1)
+        edges.emplace_back(first[b], s);
+    };
     for (std::uint32_t s = 0; s < steps_.size(); ++s) {
-      for (const std::uint32_t b : steps_[s].reads) touching[b].push_back(s);
-      for (const std::uint32_t b : steps_[s].writes) {
-        if (touching[b].empty() || touching[b].back() != s) touching[b].push_back(s);
-        ++writers[b];
-      }
+      for (const std::uint32_t b : steps_[s].reads) touch(b, s);
+      for (const std::uint32_t b : steps_[s].writes) touch(b, s);
     }
-    std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
-    for (std::size_t b = 0; b < buffers_.size(); ++b) {
-      const std::vector<std::uint32_t>& steps = touching[b];
-      if (writers[b] + (buffers_[b].given ? 1 : 0) > 1) {
-        for (std::size_t k = 1; k < steps.size(); ++k) edges.emplace(steps[k - 1], steps[k]);
-      } else if (writers[b] == 1) {
-        for (std::size_t k = 1; k < steps.size(); ++k) edges.emplace(steps.front(), steps[k]);
-      }
-    }
-    for (const auto& [from, to] : edges) {
-      before_[to].push_back(from);
-      behind_[from].push_back(to);
-    }
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    behind_ = Neighbours(steps_.size(), edges);
+    for (auto& [from, to] : edges) std::swap(from, to);
+    std::sort(edges.begin(), edges.end());
+    before_ = Neighbours(steps_.size(), edges);
   }
 
   const std::vector<MemoryStep>& steps_;
   const std::vector<MemoryBuffer>& buffers_;
   std::vector<std::vector<std::uint32_t>> made_;     ///< By step: buffers that it is the first to write.
   std::vector<std::vector<std::uint32_t>> readers_;  ///< By buffer.
-  std::vector<std::vector<std::uint32_t>> before_;   ///< By step: those that it needs.
-  std::vector<std::vector<std::uint32_t>> behind_;   ///< By step: those that need it.
+  Neighbours before_;                                ///< By step: those that it needs.
+  Neighbours behind_;                                ///< By step: those that need it.
 };
 
 Order Orders::greedy() const {
@@ -179,7 +205,7 @@ Order Orders::depth_first() const {
       }
       if (std::exchange(seen[step], 1) != 0) continue;
       stack.emplace_back(step, true);
-      std::vector<std::uint32_t> needed = before_[step];
+      std::vector<std::uint32_t> needed(before_[step].begin(), before_[step].end());
       std::sort(needed.begin(), needed.end(), smaller);
       for (auto it = needed.rbegin(); it != needed.rend(); ++it)
         if (seen[*it] == 0) stack.emplace_back(*it, false);
