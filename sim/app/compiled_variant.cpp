@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "models/compiler/attention_patterns.hpp"
 #include "models/compiler/buckets.hpp"
+#include "models/compiler/lower.hpp"
 #include "models/compiler/recompile.hpp"
 #include "models/compiler/step_memory.hpp"
 #include "sim/config/error.hpp"
@@ -79,6 +81,18 @@ bool finds_attention(const Variant& variant) {
 
 CompileOptions& of(Variant& variant) {
   return *variant.compile;
+}
+
+/// Whether padding would change a product of the step.
+bool has_rows_to_fill(const CompiledStep& step, const GpuSpec& gpu) {
+  for (const RegionPlan& region : step.regions)
+    for (const CompiledKernel& kernel : region.kernels)
+      for (const KernelWork& work : kernel.work)
+        if (const auto* product = std::get_if<MatrixProduct>(&work)) {
+          const MatrixProduct filled = filled_up(*product, gpu);
+          if (filled.m != product->m || filled.n != product->n || filled.k != product->k) return true;
+        }
+  return false;
 }
 
 /// Whether both make the same of a step. Asking for what is done in any case changes nothing.
@@ -229,16 +243,18 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   of(partial) = bare(full);
   std::optional<CompileOptions> measured;
   SizedWorkload run = whole;
-  const auto measure = [&](const char* name) {
+  std::optional<CompiledStep> step;  // That was compiled last.
+  const auto measure = [&](const char* name, const std::function<bool(const CompiledStep&)>& changes = {}) {
     if (measured == of(partial)) return;  // Nothing was switched on.
     measured = of(partial);
     if (whole.recorded && compile_alike(of(partial), full)) {
       add(name, step_time(built, variant.steps));
       return;
     }
+    if (changes && step && !changes(*step)) return;
     run = sized(workload, partial, &run);
-    const CompiledStep step = compile_variant(run.workload, partial);
-    add(name, step_time(compiled_program(run.workload, partial, step).built, variant.steps));
+    step = compile_variant(run.workload, partial);
+    add(name, step_time(compiled_program(run.workload, partial, *step).built, variant.steps));
   };
   const std::vector<AttentionSite> sites = attention_sites(*workload.forward);
   const bool any_found =
@@ -251,7 +267,8 @@ std::vector<report::GainPart> gain_parts(const NetworkWorkload& workload, const 
   of(partial).mode.simplify = full.mode.simplify;
   measure("graph passes");
   of(partial).mode.products.padding = full.mode.products.padding;
-  measure("padded products");
+  measure("padded products",
+          [&](const CompiledStep& before) { return has_rows_to_fill(before, *partial.hardware); });
   of(partial).mode.fusion = full.mode.fusion;
   of(partial).groups = full.groups;
   of(partial).mode.products = full.mode.products;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "models/graph/catalogue.hpp"
@@ -118,6 +119,17 @@ class CompiledBuilder {
             .cold_writes = rounded(cold_share(turn, gpu_))};
   }
 
+  /// What the work runs as. Products are priced by trying many tiles: once for all that are equal.
+  const std::vector<GpuOpEstimate>& priced(const KernelWork& work, const CacheState& cache) {
+    const auto* product = std::get_if<MatrixProduct>(&work);
+    if (product == nullptr) return estimates_ = gpu_ops(work, gpu_, cache);
+    const auto& [batch, m, n, k, dtype, output, epilogue, left, right] = *product;
+    const auto [known, is_new] = products_.try_emplace(ProductKey(
+        batch, m, n, k, dtype, output, epilogue, left, right, cache.cold_reads, cache.cold_writes));
+    if (is_new) known->second = gpu_ops(work, gpu_, cache);
+    return known->second;
+  }
+
   std::string_view host_op(const CompiledKernel& kernel) const {
     const CompiledHostOps& names = options_.backend.host;
     switch (kernel.what) {
@@ -212,7 +224,7 @@ class CompiledBuilder {
       const CacheState cache = cache_of(region, kernel);
       std::vector<StepLayout::Launched> launched;
       for (const KernelWork& each : kernel.work)
-        for (const GpuOpEstimate& estimate : gpu_ops(each, gpu_, cache))
+        for (const GpuOpEstimate& estimate : priced(each, cache))
           launched.push_back(layout_.add(kernel.name, estimate,
                                          options_.overrides.empty() ? 1 : override_of(kernel, estimate),
                                          kernel.what == KernelClass::Generated));
@@ -274,7 +286,11 @@ class CompiledBuilder {
   EagerOps eager_;
   RecentMemory touched_;
   const bool marks_;
-  std::uint32_t piece_ = 0;  ///< Kernel, or op that runs by itself, of the step.
+  using ProductKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, Dtype, Dtype,
+                                Epilogue, bool, bool, double, double>;
+  std::map<ProductKey, std::vector<GpuOpEstimate>> products_;
+  std::vector<GpuOpEstimate> estimates_;  ///< Of the latest work that is no product.
+  std::uint32_t piece_ = 0;               ///< Kernel, or op that runs by itself, of the step.
   std::uint32_t pass_begin_ = 0;
   std::set<const KernelOverride*> used_;  ///< Only asked for membership.
   CompiledProgram result_;
