@@ -8,6 +8,7 @@
 #include "models/compiler/compile.hpp"
 #include "models/compiler/lower.hpp"
 #include "models/graph/network.hpp"
+#include "models/graph/training.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
@@ -55,6 +56,21 @@ void compile(benchmark::State& state) {
 }
 BENCHMARK(compile)->RangeMultiplier(2)->Range(8, 512)->Unit(benchmark::kMillisecond)->Complexity();
 
+/// A training step of GPT-2 with so many layers, 16 rows of 1,024 tokens: joint graph, cut, both passes.
+void compile_training(benchmark::State& state) {
+  const Network network = config::read_network(name("gpt2"), search);
+  NetworkSizes sizes{.batch = 16, .sequence = 1024, .step = StepKind::Training, .parameters = {}};
+  sizes.dtype = ElementType::Fp32;
+  sizes.parameters["layers"] = state.range(0);
+  TrainingOptions training;
+  training.functional = true;
+  const auto graph = std::make_shared<const OpGraph>(training_graph(build_graph(network, sizes), training));
+  const CompileOptions options = inductor();
+  for (auto _ : state) benchmark::DoNotOptimize(compile_step(graph, options, h200()).kernels);
+  count_ops(state, *graph);
+}
+BENCHMARK(compile_training)->RangeMultiplier(2)->Range(12, 192)->Unit(benchmark::kMillisecond)->Complexity();
+
 void passes(benchmark::State& state) {
   const auto graph = llama(state.range(0));
   const CompileOptions options = inductor();
@@ -80,7 +96,7 @@ void fusion(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(plan_fusion(loops, FusionRules{}).groups.size());
   count_ops(state, *graph);
 }
-BENCHMARK(fusion)->RangeMultiplier(4)->Range(8, 512)->Unit(benchmark::kMillisecond)->Complexity();
+BENCHMARK(fusion)->RangeMultiplier(8)->Range(8, 4096)->Unit(benchmark::kMillisecond)->Complexity();
 
 }  // namespace
 
