@@ -20,8 +20,12 @@ namespace {
 
 /// Kernels planned by rounds that ask about all pairs are those planned by rounds that ask about changed
 /// ones.
-void check_fusion(const LoopGraph& loops, const FusionRules& rules) {
-  CHECK(plan_fusion(loops, rules) == plan_fusion(loops, rules, FusionPairs::All));
+/// With the last round, which asks about all of them in any case, and without it.
+void check_fusion(const LoopGraph& loops, FusionRules rules) {
+  for (const bool last_round : {true, false}) {
+    rules.exchange_loops = last_round;
+    CHECK(plan_fusion(loops, rules) == plan_fusion(loops, rules, FusionPairs::All));
+  }
 }
 
 /// Each op makes what its kind says of its inputs, whichever op it is like.
