@@ -60,7 +60,9 @@ class Reader {
       return std::nullopt;
     }
     try {
-      return tables_.finish();
+      Trace trace = tables_.finish();
+      if (!found_events_) trace.repairs.emplace_back("no traceEvents");
+      return trace;
     } catch (const TimesTooFarApart& times) {
       if (whole_.empty()) return std::nullopt;
       throw error(times.offset,
@@ -79,6 +81,7 @@ class Reader {
     if (!next()) return false;
     if (window_.text()[0] == '[') {
       window_.drop(1);
+      found_events_ = true;
       if (!read_events()) return false;
     } else if (window_.text()[0] == '{') {
       window_.drop(1);
@@ -190,6 +193,7 @@ class Reader {
         if (at < text.size()) {
           const std::string name = trace_json::unescape(text.substr(1, key.end - 2));
           if (name == "traceEvents") {
+            found_events_ = true;
             tables_.clear();  // Of two keys of one name, the last one counts.
             if (text[at] == '[') {
               window_.drop(at + 1);
@@ -224,6 +228,7 @@ class Reader {
   EventTables tables_;
   EventReader events_;
   std::optional<std::uint64_t> too_deep_;
+  bool found_events_ = false;
   TraceProgress progress_;
   std::uint64_t size_ = 0;  ///< Of the file; 0: unknown.
   std::uint64_t next_estimate_ = std::uint64_t{4} << 20;
@@ -236,7 +241,7 @@ Trace read_text(Padded text, const std::string& path, const TraceLimits& limits)
     std::optional<Trace> trace = Reader(*source, candidate.view(), path, limits).read();
     if (trace) {
       trace->file = path;
-      trace->repairs = repairs;
+      trace->repairs.insert(trace->repairs.begin(), repairs.begin(), repairs.end());
     }
     return trace;
   };
@@ -268,9 +273,16 @@ Trace read_text(Padded text, const std::string& path, const TraceLimits& limits)
         whole ? "not a trace: an object or a list of events was expected"
               : fmt::format("not a trace, neither valid JSON nor a list of events: {}", scan.error));
   }
-  repairs.emplace_back("truncated");
-  if (std::optional<Trace> trace = attempt(trace_text::pad(salvage.complete))) return *std::move(trace);
-  if (std::optional<Trace> trace = attempt(trace_text::pad(salvage.events_alone))) return *std::move(trace);
+  if (salvage.resumed) repairs.emplace_back("damaged events left out");
+  if (!salvage.resumed || !salvage.closed) repairs.emplace_back("truncated");
+  for (const std::string* candidate : {&salvage.complete, &salvage.without_tail, &salvage.events_alone}) {
+    if (std::optional<Trace> trace = attempt(trace_text::pad(*candidate))) {
+      trace->text_bytes = text.size;
+      trace->lost_bytes = salvage.lost;
+      trace->lost_at = salvage.lost_at;
+      return *std::move(trace);
+    }
+  }
   const trace_text::Scan scan = trace_text::first_error(text.view(), limits.depth);
   throw TraceError(path, trace_text::place_of(text.view(), scan.end),
                    fmt::format("not a trace: {}", scan.ok() ? "it cannot be read" : scan.error));

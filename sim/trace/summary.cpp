@@ -209,7 +209,11 @@ Summary summarize(const Trace& trace) {
   s.file = trace.file;
   s.events = static_cast<std::int64_t>(trace.events);
   s.invalid_events = static_cast<std::int64_t>(trace.invalid_events);
+  s.dropped_spans = static_cast<std::int64_t>(trace.dropped_spans);
   s.repairs = trace.repairs;
+  s.lost_bytes = static_cast<std::int64_t>(trace.lost_bytes);
+  s.lost_at = static_cast<std::int64_t>(trace.lost_at);
+  s.text_bytes = static_cast<std::int64_t>(trace.text_bytes);
 
   std::vector<Interval> intervals;
   intervals.reserve(trace.ops.size());

@@ -81,7 +81,11 @@ struct Summary {
   std::vector<std::pair<std::string, std::int64_t>> sync_calls_by_name;  ///< Sorted by name.
   std::vector<KernelTotal> kernel_totals;                                ///< By falling total, then by name.
   KernelGroupTotal kernel_groups[kernel_group_count];
+  std::int64_t dropped_spans = 0;
   std::vector<std::string> repairs;
+  std::int64_t lost_bytes = 0;  ///< As in Trace, as are the next two.
+  std::int64_t lost_at = 0;
+  std::int64_t text_bytes = 0;
   std::vector<std::string> device_names;  ///< Of the devices that ran a GPU op, where deviceProperties tells.
 };
 

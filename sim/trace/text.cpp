@@ -398,24 +398,94 @@ Scan first_error(std::string_view text, int depth) {
   return scan;
 }
 
+namespace {
+
+/// Whether the list of events ends at `pos`, where a closing bracket stands.
+bool ends_list(std::string_view text, std::size_t pos) {
+  const auto skip = [&](std::size_t at) {
+    while (at < text.size() && is_space(text[at])) ++at;
+    return at;
+  };
+  const std::size_t next = skip(pos + 1);
+  if (next == text.size() || text[next] == '}') return true;
+  if (text[next] != ',') return false;
+  const std::size_t key = skip(next + 1);
+  return key < text.size() && text[key] == '"';
+}
+
+/// Looks for events behind damage.
+class Resumption {
+ public:
+  Resumption(std::string_view text, int depth)
+      : text_(text), depth_(depth), budget_(16 * text.size() + reach) {}
+
+  /// Where the next whole event begins, from `pos` on; npos: nowhere, or not found with reasonable effort.
+  std::size_t next_event(std::size_t pos) {
+    while (budget_ > 0) {
+      pos = text_.find('{', pos);
+      if (pos == std::string_view::npos) return pos;
+      const std::string_view near = text_.substr(0, pos + reach);
+      const Scan scan = scan_value(near, pos, depth_);
+      budget_ -= std::min<std::uint64_t>(budget_, std::max(scan.end, pos + 1) - pos);
+      // Events have a phase; their args do not. What is inside of an event is not one by itself.
+      if (scan.ok()) {
+        const std::string_view object = text_.substr(pos, scan.end - pos);
+        if (object.find("\"ph\"") != std::string_view::npos && !is_inside(object)) return pos;
+      }
+      ++pos;
+    }
+    return std::string_view::npos;
+  }
+
+ private:
+  /// Whether `object` begins with a list or an object rather than being one event: its "ph" is further
+  /// inside.
+  static bool is_inside(std::string_view object) {
+    const std::size_t inner = object.find_first_of("{[", 1);
+    return inner < object.find("\"ph\"");
+  }
+
+  static constexpr std::size_t reach = std::size_t{1} << 20;
+  std::string_view text_;
+  int depth_;
+  std::uint64_t budget_;
+};
+
+}  // namespace
+
 Salvage salvage_events(std::string_view text, int depth) {
   Salvage result;
   const std::size_t start = find_events(text);
   if (start == std::string_view::npos) return result;
   result.found = true;
   std::string events;
-  for (std::size_t pos = start;;) {
+  Resumption resumption(text, depth);
+  std::size_t pos = start;
+  while (true) {
     while (pos < text.size() && (is_space(text[pos]) || text[pos] == ',')) ++pos;
+    if (pos == text.size()) break;
+    if (text[pos] == ']' && ends_list(text, pos)) {
+      result.closed = true;
+      break;
+    }
     const Scan scan = scan_value(text, pos, depth);
-    if (!scan.ok()) break;
-    if (!events.empty()) events += ',';
-    events += text.substr(pos, scan.end - pos);
-    pos = scan.end;
+    if (scan.ok()) {
+      if (!events.empty()) events += ',';
+      events += text.substr(pos, scan.end - pos);
+      pos = scan.end;
+      if (result.lost > 0) result.resumed = true;
+      continue;
+    }
+    if (result.lost == 0) result.lost_at = pos;
+    const std::size_t next = std::min(resumption.next_event(pos + 1), text.size());
+    result.lost += next - pos;
+    pos = next;
   }
   events = escape_controls(events);
   const std::string before = escape_controls(text.substr(0, start));
   const bool list = before.find('{') == std::string::npos;
-  result.complete = before + events + (list ? "]" : "]}");
+  result.without_tail = before + events + (list ? "]" : "]}");
+  result.complete = result.closed ? before + events + escape_controls(text.substr(pos)) : result.without_tail;
   result.events_alone = "{\"traceEvents\":[" + events + "]}";
   return result;
 }

@@ -57,11 +57,16 @@ Scan scan_value(std::string_view text, std::size_t pos, int depth);
 /// The first thing wrong with the text as one JSON value.
 Scan first_error(std::string_view text, int depth);
 
-/// The whole events of a list of events that is cut off or broken in the middle.
+/// The whole events of a list of events that is cut off or broken in places.
 struct Salvage {
-  bool found = false;        ///< There is a list of events at all.
-  std::string complete;      ///< What stands before the list, the whole events, and the closing brackets.
-  std::string events_alone;  ///< {"traceEvents": [...]}
+  bool found = false;         ///< There is a list of events at all.
+  bool closed = false;        ///< The list has an end, and what follows it looks like the end of a trace.
+  std::string complete;       ///< What stands before the list, the whole events, and what follows.
+  std::string without_tail;   ///< The same with closing brackets instead of what follows.
+  std::string events_alone;   ///< {"traceEvents": [...]}
+  std::uint64_t lost = 0;     ///< Bytes that belong to no whole event.
+  std::uint64_t lost_at = 0;  ///< The first of them.
+  bool resumed = false;       ///< Whole events follow some of them.
 };
 Salvage salvage_events(std::string_view text, int depth);
 

@@ -204,8 +204,12 @@ struct Trace {
   std::size_t invalid_events = 0;  ///< GPU ops, calls and steps without a usable ts or dur; left out.
   std::size_t dropped_spans =
       0;  ///< Host spans and sync records without usable times, or too far from the others.
-  std::vector<std::string>
-      repairs;  ///< "invalid utf-8", "unescaped backslash", "control character", "truncated".
+  /// "invalid utf-8", "unescaped backslash", "control character", "damaged events left out", "truncated"; and
+  /// "no traceEvents" where an object has no such member.
+  std::vector<std::string> repairs;
+  std::uint64_t lost_bytes = 0;  ///< Of the text, in damaged events or behind the last whole one.
+  std::uint64_t lost_at = 0;     ///< The first of them.
+  std::uint64_t text_bytes = 0;  ///< All of the text; 0 where none is lost.
 
   const std::string& name_of(std::uint32_t index) const { return names[index]; }
 };

@@ -269,6 +269,14 @@ std::string summary_json(const Summary& s, std::string_view more) {
   });
   key("device_names");
   list('[', ']', s.device_names, [&](const std::string& name) { out += json_string(name); });
+  key("dropped_spans");
+  out += number(s.dropped_spans);
+  key("lost_bytes");
+  out += number(s.lost_bytes);
+  key("lost_at");
+  out += number(s.lost_at);
+  key("text_bytes");
+  out += number(s.text_bytes);
   key("repairs");
   list('[', ']', s.repairs, [&](const std::string& repair) { out += json_string(repair); });
   out.append(more).append("\n}");
@@ -352,7 +360,18 @@ std::string summary_text(const Summary& s) {
   if (s.invalid_events > 0) {
     report.row("invalid", {plural(s.invalid_events, "event", "events") + " without a usable time, left out"});
   }
+  if (s.dropped_spans > 0) {
+    report.row("dropped", {plural(s.dropped_spans, "host op or record", "host ops and records") +
+                           " without a usable time"});
+  }
   if (!s.repairs.empty()) report.row("repaired", s.repairs);
+  if (s.text_bytes > 0) {
+    const bool truncated = std::find(s.repairs.begin(), s.repairs.end(), "truncated") != s.repairs.end();
+    report.row("damaged", {fmt::format("{} of {} of text belong to no whole event", bytes_text(s.lost_bytes),
+                                       bytes_text(s.text_bytes)),
+                           s.lost_bytes > 0 ? "the first at byte " + grouped(s.lost_at) : "",
+                           truncated ? "what was cut off behind it is not known" : ""});
+  }
 
   return report.take();
 }
