@@ -129,6 +129,7 @@ void batch_norm(Decomposer& d, const Op& op) {
   d.give(2, rstd);
   update(d, 3, mean);
   update(d, 4, d.number("mul", d.view(n.variance, channels), count > 1 ? count / (count - 1) : 1));
+  if (d.has(5)) d.add("copy_", {d.in(5), d.number("add", d.in(5), 1)});
 }
 
 void batch_norm_backward(Decomposer& d, const Op&) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused attention. An item is 128 queries of one head; it goes over its keys in blocks of 128 x 128 scores.
-// Items are handed out to SMs; with a causal mask they differ in length and the longest ones come last.
+// Items are handed out to SMs; with a causal mask they differ in length and the longest ones come last. fp32
+// has kernels of its own, with items of 64 queries.
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
@@ -87,6 +88,48 @@ KernelFigures streaming(const Pricing& p, double bytes, double rate) {
   return figures;
 }
 
+/// fp32: PyTorch's memory-efficient kernels for it, which run on the tensor cores where there is tf32.
+bool is_fp32(Dtype dtype) {
+  return dtype == Dtype::Fp32 || dtype == Dtype::Tf32;
+}
+
+/// The long kernel of attention in fp32, forward or backward. An SM works on one item at a time, backward on
+/// two: the last ones leave SMs idle.
+KernelFigures fused_fp32(const Pricing& p, const Heads& h, const Attention& work, bool backward) {
+  const AttentionCalibration& c = p.calibration.attention;
+  constexpr double side = 64;
+  const double products = backward ? 5 : 2;
+  const Dtype peak_of = p.gpu.peak.find(Dtype::Tf32) ? Dtype::Tf32 : Dtype::Fp32;
+  const double rate =
+      (backward ? c.fp32_backward_peak_share : c.fp32_peak_share) * peak(p.gpu, peak_of).value() / p.sms();
+  const double block = p.cycles((backward ? c.fp32_backward_softmax : c.fp32_softmax) +
+                                (work.masked ? c.mask * side * side / (score_block * score_block) : 0)) +
+                       products * 2 * side * side * h.dim / rate;
+  const double per_head = std::ceil(h.queries / side);
+  const double key_blocks = std::ceil(h.keys / side);
+  const double items = h.batch * h.heads * per_head;
+  const double at_once = (backward ? 2 : 1) * p.sms();
+  double blocks = std::ceil(items / at_once) * (backward ? 2 : 1) * key_blocks;  // Of the busiest SM.
+  if (items <= at_once / 2) blocks = key_blocks;
+  if (work.causal) {
+    const double before = std::max(0.0, key_blocks - per_head);
+    const double all = h.batch * h.heads * (per_head * before + per_head * (per_head + 1) / 2);
+    blocks = std::max(key_blocks,
+                      all / p.sms() + (backward ? c.fp32_backward_tail : c.fp32_causal_tail) * key_blocks);
+  }
+  const double start = backward ? c.fp32_backward_start : c.fp32_start;
+  KernelFigures figures;
+  figures.seconds = start + blocks * block;
+  figures.limit = limit_of(start, {{blocks * block, KernelLimit::Compute}});
+  figures.flops = attention_flops(h, work.causal, products);
+  figures.hbm_bytes = (backward ? 2 : 1) * 2 *
+                      (h.batch * h.heads * h.queries + h.batch * h.kv_heads * h.keys) * h.dim * h.size *
+                      p.cache.cold_reads;
+  figures.blocks = items;
+  figures.threads = 128;
+  return figures;
+}
+
 /// A boolean mask of `elements` made additive: two fills of a scalar and a where.
 GpuOps mask_ops(const Pricing& p, double elements) {
   Pointwise where;
@@ -106,6 +149,10 @@ GpuOps price(const Pricing& p, const Attention& work) {
   if (work.batch == 0 || work.heads == 0 || work.query_length == 0) return {};
   const Heads h = heads_of(work);
   GpuOps ops = work.masked ? mask_ops(p, h.queries * h.keys) : GpuOps{};
+  if (is_fp32(work.dtype)) {
+    ops.push_back(kernel("attention", fused_fp32(p, h, work, false)));
+    return ops;
+  }
   ops.push_back(memset_op(p, 4));
   ops.push_back(kernel("attention", fused(p, h, work, false)));
   return ops;
@@ -116,6 +163,29 @@ GpuOps price(const Pricing& p, const AttentionBackward& work) {
   if (forward.batch == 0 || forward.heads == 0 || forward.query_length == 0) return {};
   const Heads h = heads_of(forward);
   const double elements = h.batch * h.heads * h.queries * h.dim;
+  if (is_fp32(forward.dtype)) {
+    // Result times gradient, summed along rows into a copy laid out for the kernel, and zeros to add to.
+    const std::int64_t all = std::llround(elements);
+    const std::int64_t rows = std::llround(h.batch * h.heads * h.queries);
+    const Pointwise product{.elements = all, .read = Bytes(8 * all), .written = Bytes(4 * all)};
+    const Pointwise copy{.elements = rows,
+                         .read = Bytes(4 * rows),
+                         .written = Bytes(4 * rows),
+                         .access = Pointwise::Access::Strided};
+    const Pointwise zeros{.elements = all, .written = Bytes(4 * all)};
+    const Pricing warm{p.gpu, p.calibration, hot};
+    GpuOps ops = price(p, product);
+    ops.push_back(price(warm, RowReduction{.kind = RowReduction::Kind::Sum,
+                                           .rows = rows,
+                                           .columns = forward.head_dim,
+                                           .input = Dtype::Fp32,
+                                           .output = Dtype::Fp32})
+                      .front());
+    ops.push_back(price(warm, copy).front());
+    ops.push_back(price(p, zeros).front());
+    ops.push_back(kernel("attention_backward", fused_fp32(p, h, forward, true)));
+    return ops;
+  }
   // Row sums of result times gradient before, the queries' gradient from fp32 to its format after.
   return {memset_op(p, 4), kernel("attention_row_sums", streaming(p, elements * 2 * h.size, 1)),
           kernel("attention_backward", fused(p, h, forward, true)),

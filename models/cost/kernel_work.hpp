@@ -138,7 +138,9 @@ struct FullReduction {
   Dtype input = Dtype::Bf16;
 };
 
-/// BatchNorm over [batch, channels, spatial].
+/// BatchNorm over [batch, channels, spatial]. In training and channels last these are several GPU ops: a fill
+/// of counters where several blocks share a channel, the sums, with the running statistics (forward), and a
+/// kernel over all elements.
 struct BatchNorm {
   std::int64_t batch = 0;
   std::int64_t channels = 0;
@@ -146,6 +148,7 @@ struct BatchNorm {
   Dtype dtype = Dtype::Fp16;
   bool training = false;  ///< In evaluation the statistics are given: one elementwise kernel.
   bool channels_last = false;
+  bool backward = false;  ///< The gradients of input, weight and bias, of training.
 };
 
 /// GroupNorm over [batch, channels, spatial].
@@ -167,6 +170,7 @@ struct Pooling {
   std::int64_t window = 1;
   Dtype dtype = Dtype::Fp16;
   bool channels_last = false;
+  bool backward = false;  ///< The gradient of max pooling: to the places that were the largest.
 };
 
 /// The k largest of each row. Long rows take the radix path of several kernels.
@@ -240,7 +244,9 @@ struct Convolution {
 
 // --- Attention.
 
-/// Fused scaled dot-product attention of whole sequences.
+/// Fused scaled dot-product attention of whole sequences. In fp32 (or tf32) it takes kernels of its own
+/// ("memory-efficient"), many times slower than those of 16-bit formats; its backward has four short kernels
+/// before the long one.
 struct Attention {
   std::int64_t batch = 0;
   std::int64_t heads = 0;

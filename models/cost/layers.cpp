@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers of vision networks and routing: batch and group norm, pooling, top-k, sort.
+// Layers of vision networks and routing: group norm, pooling, top-k, sort.
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
@@ -10,41 +10,6 @@ double product_of(std::int64_t a, std::int64_t b, std::int64_t c) {
 }
 
 }  // namespace
-
-GpuOps price(const Pricing& p, const BatchNorm& work) {
-  const double elements = product_of(work.batch, work.channels, work.spatial);
-  if (elements == 0) return {};
-  const LayerCalibration& c = p.calibration.layer;
-  const double bytes = elements * bytes_of(work.dtype);
-  // Training reads everything for the statistics, then again for the result.
-  const double reads = work.training ? 2 : 1;
-  const double cold_bytes = bytes * (reads * p.cache.cold_reads + p.cache.cold_writes);
-  KernelFigures figures;
-  figures.blocks = work.channels_last ? std::ceil(elements / 8192)
-                                      : static_cast<double>(work.batch) * static_cast<double>(work.channels);
-  figures.threads = 512;
-  // Channels last: a warp takes 32 channels of a pixel, and 128 times as many blocks as there are such groups
-  // at most, which draw all of the bandwidth from about 97 channels on. Channels first: a block takes one
-  // plane.
-  const double channels = static_cast<double>(work.channels);
-  const double share = c.batch_norm_share * (work.channels_last ? std::min(1.0, channels / 97) : 0.6);
-  const std::initializer_list<Term> terms = {
-      {p.memory(cold_bytes, share), KernelLimit::Memory},
-      {p.block_starts(figures.blocks), KernelLimit::Blocks},
-      {p.lane_cycles(reads * elements * c.batch_norm_element), KernelLimit::Compute}};
-  figures.seconds = c.batch_norm_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
-  figures.limit = limit_of(c.batch_norm_start, terms);
-  figures.hbm_bytes = cold_bytes;
-  figures.flops = elements * (work.training ? 8 : 2);
-  if (work.training) return {kernel("batch_norm", figures)};
-  // The running statistics are brought to the formats of the kernel first.
-  Pointwise widen;
-  widen.elements = work.channels;
-  const GpuOpEstimate root = price(p, widen).front();
-  widen.access = Pointwise::Access::Unrolled;
-  const GpuOpEstimate cast = price(p, widen).front();
-  return {cast, root, kernel("batch_norm_apply", figures)};
-}
 
 GpuOps price(const Pricing& p, const GroupNorm& work) {
   const double elements = product_of(work.batch, work.channels, work.spatial);
@@ -94,8 +59,10 @@ GpuOps price(const Pricing& p, const Pooling& work) {
       {p.memory(cold_bytes, p.calibration.pointwise.memory_share), KernelLimit::Memory},
       {work.channels_last ? c.pool_wave : 0, KernelLimit::Overhead},
       {p.lane_cycles(outputs * static_cast<double>(work.window) * c.pool_element), KernelLimit::Compute}};
+  // Backward goes over the same windows, and adds each gradient where it belongs.
+  const double slower = work.backward && work.channels_last ? c.pool_backward : 1;
   figures.seconds =
-      p.calibration.pointwise.strided_start + soft_maximum(p.calibration.pointwise.sharpness, terms);
+      p.calibration.pointwise.strided_start + slower * soft_maximum(p.calibration.pointwise.sharpness, terms);
   figures.limit = limit_of(0, terms);
   figures.hbm_bytes = cold_bytes;
   figures.flops = outputs * static_cast<double>(work.window);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/cost/kernel_terms.hpp"
+#include "models/cost/product_terms.hpp"
 
 namespace gpusim::cost {
 namespace {
@@ -18,7 +19,6 @@ struct Tile {
 /// Tiles that the libraries have kernels for: the long side along n for few rows.
 constexpr std::array<double, 13> tile_columns = {48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 256, 320, 512};
 constexpr std::array<double, 8> tile_rows = {8, 16, 32, 48, 64, 128, 192, 256};
-constexpr double full_tile = 256 * 128;
 constexpr double largest_tile = 320 * 128;
 
 /// Whether the library splits a product along k, as it does where few tiles are deep: right in 484 of 485
@@ -77,6 +77,9 @@ struct Problem {
   double memory_share;
   double written;
   bool splits;
+  bool any_splits;     ///< As many parts as fill the SMs, if that is faster.
+  double split_setup;  ///< s before a product in parts.
+  bool coarse;         ///< Tiles of powers of two from 64 on.
 };
 
 struct Choice {
@@ -86,18 +89,31 @@ struct Choice {
   KernelLimit limit = KernelLimit::Overhead;
 };
 
+/// Sides of the tiles that the older kernels have.
+bool is_coarse(double side) {
+  return side == 64 || side == 128 || side == 256;
+}
+
+/// Into how many parts along k a product of so many tiles may be cut.
+std::array<double, 6> splits_to_try(const Pricing& p, const Problem& q, double tiles) {
+  if (!q.any_splits) return q.splits ? std::array<double, 6>{0, 2, 3, 4} : std::array<double, 6>{1};
+  const double most = std::max(1.0, std::floor(p.sms() / tiles));
+  return {1, 2, 3, 4, std::floor(most / 2), most};
+}
+
 Choice best_tile(const Pricing& p, const Problem& q) {
   const ProductCalibration& c = p.calibration.product;
   Choice best;
   for (const double tn : tile_columns) {
     for (const double tm : tile_rows) {
       if (tn * tm > largest_tile) continue;
+      if (q.coarse && !(is_coarse(tn) && is_coarse(tm))) continue;
       const double tiles = q.batch * std::ceil(q.n / tn) * std::ceil(q.m / tm);
-      for (const double splits : {1.0, 2.0, 3.0, 4.0}) {
-        if (splits > 1 && !q.splits) break;
-        if (q.splits && splits == 1) continue;
+      for (const double splits : splits_to_try(p, q, tiles)) {
+        if (splits < 1) continue;
         // At least two parts, and more only while they find free SMs.
-        if (splits > 2 && tiles > p.sms() / 2) break;
+        if (splits > 2 && tiles > p.sms() / 2) continue;
+        if (q.any_splits && splits > 1 && tiles * splits > p.sms()) continue;
         const double blocks = tiles * splits;
         const double waves = std::ceil(blocks / p.sms());
         const double depth = q.k / splits;
@@ -109,7 +125,8 @@ Choice best_tile(const Pricing& p, const Problem& q) {
             {waves * tile, KernelLimit::Compute}};
         const double seconds = soft_maximum(c.sharpness, terms);
         const double reduce =
-            splits > 1 ? c.split_reduce + p.memory(q.written * 2 * splits, c.reduce_bytes) : 0;
+            splits > 1 ? q.split_setup + c.split_reduce + p.memory(q.written * 2 * splits, c.reduce_bytes)
+                       : 0;
         if (seconds + reduce < best.seconds) {
           best.seconds = seconds + reduce;
           best.tiles = tiles;
@@ -122,35 +139,29 @@ Choice best_tile(const Pricing& p, const Problem& q) {
   return best;
 }
 
+/// tf32 runs in older kernels, which start later, and the slower the more operands lie the other way round.
+void set_tf32(const Pricing& p, const MatrixProduct& work, Product& w) {
+  const ProductCalibration& c = p.calibration.product;
+  w.coarse = true;
+  w.start = c.tf32_start;
+  if (work.right_transposed) return;
+  w.speed = work.left_transposed ? c.tf32_weight_gradient : c.tf32_input_gradient;
+  w.start = work.left_transposed ? c.tf32_weight_gradient_start : c.tf32_input_gradient_start;
+}
+
+/// Tiles of the size that tf32 kernels take most.
+double tf32_tiles(const Product& w) {
+  return w.batch * std::ceil(w.m / 128) * std::ceil(w.n / 128);
+}
+
 /// Rows of all operands start at multiples of 16 bytes: else the libraries fall back to old kernels.
 bool aligned(Dtype dtype, std::int64_t n, std::int64_t k) {
   const std::int64_t elements = std::max<std::int64_t>(1, 16 * 8 / bits(dtype));
   return n % elements == 0 && k % elements == 0;
 }
 
-bool on_vector_units(Dtype dtype) {
-  return dtype == Dtype::Fp32 || dtype == Dtype::Fp64;
-}
+}  // namespace
 
-struct Product {
-  double batch, m, n, k;
-  double read, written;
-  Dtype dtype;
-  bool aligned = true;
-  double speed = 1;  ///< Relative to a plain product.
-  bool may_split = true;
-  bool bias = false;
-  bool gradient = false;    ///< The right operand lies as [k, n].
-  bool of_weight = false;   ///< And the left one as [k, m].
-  double memory_share = 0;  ///< Of the memory's bandwidth.
-};
-
-struct ProductOps {
-  GpuOps ops;
-  double tiles;
-};
-
-/// The product kernel, and the one that adds up its parts where it is split along k.
 ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   const ProductCalibration& c = p.calibration.product;
   // 16384 x 768 x 50257 in bf16 takes 13.3 ms, its two gradients 8.65 ms each, all of them in kernels of old
@@ -170,6 +181,9 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   q.cold_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
   q.memory_share = w.memory_share > 0 ? w.memory_share : c.memory_share;
   q.written = w.written;
+  q.any_splits = w.any_splits;
+  q.split_setup = w.split_setup;
+  q.coarse = w.coarse;
   q.splits =
       w.may_split && w.batch == 1 &&
       (w.gradient ? splits_k_of_gradient(p, w.m, w.n, w.k, w.of_weight) : splits_k(w.m, w.n, w.k, w.bias));
@@ -177,15 +191,17 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
 
   const double reduce =
       choice.splits > 1 ? c.split_reduce + p.memory(w.written * 2 * choice.splits, c.reduce_bytes) : 0;
+  const double setup = choice.splits > 1 ? w.split_setup : 0;
   KernelFigures figures;
-  figures.seconds = c.start + (w.bias ? c.bias : 0) +
-                    p.latency(c.latency, p.cache.cold_reads, w.read + w.written) + (choice.seconds - reduce);
+  figures.seconds = c.start + w.start + (w.bias ? c.bias : 0) +
+                    p.latency(c.latency, p.cache.cold_reads, w.read + w.written) +
+                    (choice.seconds - reduce - setup);
   figures.limit = choice.limit;
   figures.hbm_bytes = q.cold_bytes;
   figures.flops = 2 * w.batch * w.m * w.n * w.k;
   figures.blocks = std::min(choice.tiles * choice.splits, p.sms());
   figures.threads = 384;
-  ProductOps result{{kernel(name, figures)}, choice.tiles};
+  ProductOps result{{kernel(name, figures)}, choice.tiles, choice.splits};
   if (choice.splits > 1) {
     KernelFigures sum;
     sum.seconds = reduce;
@@ -195,6 +211,8 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   }
   return result;
 }
+
+namespace {
 
 /// Kernels with more tiles than two per SM hand them out as SMs get free, by a counter that a memset clears
 /// before. The tiles are those that the libraries take most: long along n for few rows, near square for many.
@@ -210,28 +228,6 @@ bool hands_out_tiles(const Pricing& p, const Product& w) {
   else
     count = std::min(tiles(256, 128), tiles(192, 192));
   return count > 2 * p.sms();
-}
-
-/// A convolution of fewer than eight channels. They are padded to eight, and the kernels for them keep one
-/// old tensor core instruction busy: a tile of 128 x 128 takes its time however few there are, and two of
-/// them share an SM once there are more than SMs. fp16 has a kernel of its own
-/// (sm90_xmma_fprop_image_first_layer), 3.2 times as fast.
-GpuOpEstimate few_channel_convolution(const Pricing& p, const Product& w, double window) {
-  constexpr double tile = 128;
-  constexpr double shared = 0.85;  ///< Time of a tile when two of them share an SM.
-  constexpr double fp16_kernel = 0.31;
-  const double depth = 8 * window;
-  const double tiles = w.m * w.n / (tile * tile);
-  const double rate = p.calibration.product.first_layer * peak(p.gpu, w.dtype).value() / p.sms();
-  const double one = 2 * tile * tile * depth / rate * (w.dtype == Dtype::Fp16 ? fp16_kernel : 1);
-  KernelFigures figures;
-  figures.seconds = p.calibration.product.start + one * std::max(1.0, shared * tiles / p.sms());
-  figures.limit = KernelLimit::Compute;
-  figures.hbm_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
-  figures.flops = 2 * w.batch * w.m * w.n * w.k;
-  figures.blocks = std::ceil(tiles);
-  figures.threads = 128;
-  return kernel("convolution", figures);
 }
 
 }  // namespace
@@ -250,8 +246,16 @@ GpuOps price(const Pricing& p, const MatrixProduct& work) {
   w.gradient = !work.right_transposed;
   w.of_weight = work.left_transposed;
   w.bias = work.epilogue != Epilogue::None;
+  const bool tf32 = work.dtype == Dtype::Tf32;
+  if (tf32) {
+    set_tf32(p, work, w);
+    // The gradient of a weight whose tiles leave most SMs idle is split (768 x 768 of 2048 rows and more).
+    constexpr double deep = 2048;
+    w.any_splits = w.of_weight && w.k >= deep && tf32_tiles(w) <= p.sms() / 3;
+    if (w.gradient) w.may_split = w.any_splits;
+  }
   ProductOps result = product(p, w, work.batch > 1 ? "batched_product" : "product");
-  if (w.aligned && !on_vector_units(work.dtype) && hands_out_tiles(p, w))
+  if (w.aligned && !on_vector_units(work.dtype) && (tf32 ? tf32_tiles(w) > p.sms() : hands_out_tiles(p, w)))
     result.ops.insert(result.ops.begin(), memset_op(p, 4));
   return result.ops;
 }
@@ -281,113 +285,4 @@ GpuOps price(const Pricing& p, const GroupedProduct& work) {
   return ops;
 }
 
-std::int64_t convolution_out(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                             std::int64_t dilation) {
-  const std::int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
-  return room < 0 || stride < 1 ? 0 : room / stride + 1;
-}
-
-GpuOps price(const Pricing& p, const Convolution& work) {
-  const double outputs = static_cast<double>(work.batch * work.out_height() * work.out_width());
-  if (outputs == 0 || work.out_channels == 0 || work.groups == 0) return {};
-  const double window = static_cast<double>(work.kernel_height * work.kernel_width);
-  const double groups = static_cast<double>(work.groups);
-  const double channels = static_cast<double>(work.channels) / groups;
-  const double out_channels = static_cast<double>(work.out_channels) / groups;
-  const double size = bytes_of(work.dtype);
-  // A stride wider than the window leaves out pixels.
-  const double seen =
-      std::min(1.0, static_cast<double>(work.kernel_height) / static_cast<double>(work.stride)) *
-      std::min(1.0, static_cast<double>(work.kernel_width) / static_cast<double>(work.stride));
-  const double input =
-      seen * static_cast<double>(work.batch * work.channels * work.height * work.width) * size;
-  const double weights = static_cast<double>(work.out_channels) * channels * window * size;
-  const double output = outputs * static_cast<double>(work.out_channels) * size;
-
-  Product w{};
-  w.batch = groups;
-  w.dtype = work.dtype;
-  switch (work.pass) {
-    case Convolution::Pass::Forward:
-      w.m = outputs, w.n = out_channels, w.k = channels * window;
-      w.read = input + weights, w.written = output;
-      break;
-    case Convolution::Pass::InputGradient:
-      w.m = static_cast<double>(work.batch * work.height * work.width), w.n = channels;
-      w.k = out_channels * window / static_cast<double>(work.stride * work.stride);
-      w.read = output + weights, w.written = input;
-      break;
-    case Convolution::Pass::WeightGradient:
-      w.m = channels * window, w.n = out_channels, w.k = outputs;
-      w.read = input + output, w.written = weights;
-      break;
-  }
-  const bool plain =
-      work.kernel_height == 1 && work.kernel_width == 1 && work.stride == 1 && work.padding == 0;
-  // Fewer than eight channels are padded to eight by kernels of their own.
-  const bool few_channels = work.groups == 1 && work.channels < 8 && work.pass == Convolution::Pass::Forward;
-  if (!plain) w.speed = p.calibration.product.convolution;
-  w.may_split = work.pass == Convolution::Pass::WeightGradient;
-  GpuOps ops = few_channels && !plain ? GpuOps{few_channel_convolution(p, w, window)}
-                                      : product(p, w, "convolution").ops;
-  // Implicit products with more tiles than SMs hand them out by a counter.
-  if (!plain && !few_channels && w.m * w.n * w.batch / full_tile > p.sms())
-    ops.insert(ops.begin(), memset_op(p, 4));
-  if (few_channels && work.channels_last && work.batch > 1) {
-    const double pixels = static_cast<double>(work.batch * work.height * work.width);
-    Pointwise pad;
-    pad.elements = std::llround(pixels * 8);
-    pad.read = Bytes(std::llround(input));
-    pad.written = Bytes(std::llround(pixels * 8 * size));
-    Pointwise pad_weights;
-    pad_weights.elements = work.out_channels * work.kernel_height * work.kernel_width * 8;
-    pad_weights.read = Bytes(std::llround(weights));
-    pad_weights.written = Bytes(std::llround(static_cast<double>(pad_weights.elements) * size));
-    const GpuOps before = {memset_op(p, pixels * 8 * size), price(p, pad).front(),
-                           memset_op(p, static_cast<double>(pad_weights.elements) * size),
-                           price(p, pad_weights).front()};
-    ops.insert(ops.begin(), before.begin(), before.end());
-  }
-  if (!work.channels_last && !plain) {
-    // The kernels want the channels last: input and result change their layout, weights as well unless 1 x 1.
-    const auto layout = [&](double bytes) {
-      if (few_channels && bytes != output) {
-        // Every element of the padded copy is fetched on its own.
-        GpuOpEstimate op = price(p, TransposedCopy{.elements = std::llround(bytes / size * 8 / channels),
-                                                   .element_bytes = 2})
-                               .front();
-        op.name = "convolution_layout";
-        return op;
-      }
-      Pointwise copy;
-      copy.elements = std::llround(bytes / size);
-      copy.read = copy.written = Bytes(std::llround(bytes));
-      copy.access = Pointwise::Access::Strided;
-      GpuOpEstimate op = price(p, copy).front();
-      op.name = "convolution_layout";
-      return op;
-    };
-    // Channels that are padded to eight leave zeros behind: cleared before.
-    const auto prepend = [&](double bytes) {
-      ops.insert(ops.begin(), layout(bytes));
-      if (few_channels) ops.insert(ops.begin(), memset_op(p, bytes));
-    };
-    if (work.kernel_height * work.kernel_width > 1) prepend(weights);
-    prepend(input);
-    ops.push_back(layout(output));
-  }
-  return ops;
-}
-
 }  // namespace gpusim::cost
-
-namespace gpusim {
-
-std::int64_t Convolution::out_height() const {
-  return cost::convolution_out(height, kernel_height, stride, padding, dilation);
-}
-std::int64_t Convolution::out_width() const {
-  return cost::convolution_out(width, kernel_width, stride, padding, dilation);
-}
-
-}  // namespace gpusim

@@ -60,6 +60,8 @@ GpuOps price(const Pricing& p, const MultiTensor& work) {
                    : p.memory(bytes, c.foreach_share);
     const std::initializer_list<Term> terms = {
         {transfer, KernelLimit::Memory},
+        {work.fused ? p.lane_cycles(static_cast<double>(launch.elements) * c.fused_element) : 0,
+         KernelLimit::Compute},
         {steps * (work.fused ? c.fused_step : c.foreach_step), KernelLimit::Overhead}};
     KernelFigures figures;
     figures.seconds = c.start + soft_maximum(p.calibration.pointwise.sharpness, terms);

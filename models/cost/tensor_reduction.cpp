@@ -43,9 +43,9 @@ GpuOps price(const Pricing& p, const ColumnReduction& work) {
   const double chain = steps * c.step * (1 + (c.step_cold - 1) * p.cache.cold_reads);
   const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
                                              {p.l2(read), KernelLimit::Cache},
-                                             {splits > 1 ? 0 : chain, KernelLimit::Overhead}};
+                                             {chain, KernelLimit::Overhead}};
   KernelFigures figures;
-  figures.seconds = fixed + soft_maximum(3, terms);
+  figures.seconds = fixed + soft_maximum(3, terms) + c.block * column_blocks * splits / p.sms();
   figures.limit = limit_of(fixed, terms);
   figures.hbm_bytes = cold_bytes + columns * bytes_of(work.output);
   figures.flops = rows * columns;

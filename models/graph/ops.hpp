@@ -28,6 +28,13 @@ int dimension(std::int64_t dim, int rank);
 /// count as the floating format of their width.
 Dtype kernel_dtype(ElementType type);
 
+/// The rate that matrix products of such tensors run at on `gpu`: of fp32 that of tf32, where the device has
+/// one and its setting allows it. The type must be one that is multiplied.
+Dtype matmul_dtype(ElementType type, const GpuSpec& gpu);
+/// The same for convolutions and attention, which take tf32 wherever the device has it
+/// (torch.backends.cudnn.allow_tf32).
+Dtype convolution_dtype(ElementType type, const GpuSpec& gpu);
+
 /// The shape of `a op b` with broadcasting. Throws ShapeError.
 Dims broadcast(const Dims& a, const Dims& b);
 

@@ -212,7 +212,8 @@ std::vector<EagerCall> eager_batch_norm_backward(const OpView& op, const GpuSpec
                               .spatial = spatial(x),
                               .dtype = kernel_dtype(x.element),
                               .training = true,
-                              .channels_last = is_channels_last(x)}}}};
+                              .channels_last = is_channels_last(x),
+                              .backward = true}}}};
 }
 std::vector<EagerCall> eager_group_norm_backward(const OpView& op, const GpuSpec&) {
   const TensorType& x = op.in(1);
@@ -254,7 +255,7 @@ Flops flops_attention_backward(const OpView& op) {
   const double scores = static_cast<double>(q[0] * q[1]) * static_cast<double>(q[2] * v[2]);
   return Flops(2 * scores * static_cast<double>(3 * q[3] + 2 * v[3]));
 }
-std::vector<EagerCall> eager_attention_backward(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_attention_backward(const OpView& op, const GpuSpec& gpu) {
   const Dims& q = op.in(1).shape;
   const Dims& k = op.in(2).shape;
   return {{.host_op = "sdpa_backward",
@@ -265,7 +266,7 @@ std::vector<EagerCall> eager_attention_backward(const OpView& op, const GpuSpec&
                                                   .kv_length = k[2],
                                                   .head_dim = q[3],
                                                   .causal = op.attributes.flag("is_causal"),
-                                                  .dtype = *product_dtype(op.in(1).element, true)}}}}};
+                                                  .dtype = convolution_dtype(op.in(1).element, gpu)}}}}};
 }
 
 std::vector<MadeTensor> infer_conv_backward(const OpView& op) {
@@ -293,8 +294,9 @@ Flops flops_conv_backward(const OpView& op) {
   const double one = 2 * static_cast<double>(elements(op.in())) * static_cast<double>(w[1] * w[2] * w[3]);
   return Flops(op.attributes.flag("input_grad") ? 2 * one : one);
 }
-std::vector<EagerCall> eager_conv_backward(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_conv_backward(const OpView& op, const GpuSpec& gpu) {
   Convolution c = convolution_of(op.in(1), op.in(2), op.attributes);
+  c.dtype = convolution_dtype(op.in(1).element, gpu);
   EagerCall call{.host_op = "conv2d_backward", .work = {}};
   if (op.attributes.flag("input_grad")) {
     c.pass = Convolution::Pass::InputGradient;
@@ -321,13 +323,13 @@ Flops flops_grouped_backward(const OpView& op) {
   return Flops(4 * static_cast<double>(x[0]) * static_cast<double>(x[1]) *
                static_cast<double>(op.in().shape[1]));
 }
-std::vector<EagerCall> eager_grouped_backward(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_grouped_backward(const OpView& op, const GpuSpec& gpu) {
   const Dims& w = op.in(2).shape;
   GroupedProduct input{.groups = w[0],
                        .rows = op.in().shape[0],
                        .n = w[1],
                        .k = w[2],
-                       .dtype = *product_dtype(op.in(1).element, true)};
+                       .dtype = matmul_dtype(op.in(1).element, gpu)};
   GroupedProduct weight = input;
   std::swap(weight.n, weight.k);
   return {{.host_op = "grouped_mm_backward", .work = {input}},
@@ -366,7 +368,9 @@ std::vector<EagerCall> eager_pool_backward(const OpView& op, const GpuSpec&) {
   const std::int64_t window = op.attributes.integer("kernel");
   EagerCall call{.host_op = Max ? "max_pool2d_backward" : "avg_pool2d_backward", .work = {}};
   if (Max) call.work.push_back(fill_work(op.out()));
-  call.work.push_back(pooling_backward(op, window * window));
+  Pooling pooling = pooling_backward(op, window * window);
+  pooling.backward = Max;
+  call.work.push_back(pooling);
   return {call};
 }
 std::vector<EagerCall> eager_adaptive_pool_backward(const OpView& op, const GpuSpec&) {

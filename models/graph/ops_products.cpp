@@ -20,8 +20,8 @@ void want_one_dtype(const OpView& op, std::size_t a, std::size_t b) {
     throw ShapeError("there are no products of dtype " + std::string(name(op.in(a).element)));
 }
 
-Dtype dtype_of(const TensorType& type) {
-  return *product_dtype(type.element, true);
+Dtype dtype_of(const TensorType& type, const GpuSpec& gpu) {
+  return matmul_dtype(type.element, gpu);
 }
 
 double doubled(std::initializer_list<std::int64_t> factors) {
@@ -77,8 +77,8 @@ std::vector<EagerCall> eager_linear(const OpView& op, const GpuSpec& gpu) {
   MatrixProduct product{.m = elements(x) / k,
                         .n = op.in(1).shape[0],
                         .k = k,
-                        .dtype = dtype_of(x),
-                        .output = dtype_of(op.out())};
+                        .dtype = dtype_of(x, gpu),
+                        .output = dtype_of(op.out(), gpu)};
   EagerCall call{.host_op = op.has(2) ? "linear_bias" : "linear", .work = {}};
   const bool rows = is_matrix_of_rows(x);
   if (!rows) call.work.push_back(copy_work(x, contiguous_tensor(x.element, x.shape)));
@@ -155,15 +155,15 @@ void add_operand_copy(const TensorType& operand, const Dims& batch, std::vector<
   work.push_back(copy_work(full, contiguous_tensor(full.element, full.shape)));
 }
 
-std::vector<EagerCall> eager_matmul(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_matmul(const OpView& op, const GpuSpec& gpu) {
   const Batched p = batched(op);
   EagerCall call{.host_op = "matmul", .work = {}};
   MatrixProduct product{.batch = element_count(p.batch),
                         .m = p.m,
                         .n = p.n,
                         .k = p.k,
-                        .dtype = dtype_of(op.in()),
-                        .output = dtype_of(op.out())};
+                        .dtype = dtype_of(op.in(), gpu),
+                        .output = dtype_of(op.out(), gpu)};
   if (op.in(1).shape.rank() == 2) {
     // The rows of all batches against one matrix: one plain product.
     product.m *= product.batch;
@@ -198,7 +198,7 @@ std::vector<MadeTensor> infer_addmm(const OpView& op) {
 Flops flops_addmm(const OpView& op) {
   return Flops(doubled({op.in(1).shape[0], op.in(1).shape[1], op.in(2).shape[1]}));
 }
-std::vector<EagerCall> eager_addmm(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_addmm(const OpView& op, const GpuSpec& gpu) {
   const bool row = elements(op.in()) == op.out().shape[1];
   EagerCall call{.host_op = "addmm", .work = {}};
   // A bias of one row is the library's epilogue; a full matrix is copied into the result first and added to.
@@ -206,8 +206,8 @@ std::vector<EagerCall> eager_addmm(const OpView& op, const GpuSpec&) {
   call.work.push_back(MatrixProduct{.m = op.out().shape[0],
                                     .n = op.out().shape[1],
                                     .k = op.in(1).shape[1],
-                                    .dtype = dtype_of(op.in(1)),
-                                    .output = dtype_of(op.out()),
+                                    .dtype = dtype_of(op.in(1), gpu),
+                                    .output = dtype_of(op.out(), gpu),
                                     .epilogue = row ? Epilogue::Bias : Epilogue::None});
   return {call};
 }
@@ -240,13 +240,13 @@ std::vector<MadeTensor> infer_grouped(const OpView& op) {
 Flops flops_grouped(const OpView& op) {
   return Flops(doubled({op.in().shape[0], op.in().shape[1], op.in(1).shape[2]}));
 }
-std::vector<EagerCall> eager_grouped(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_grouped(const OpView& op, const GpuSpec& gpu) {
   return {{.host_op = "grouped_mm",
            .work = {GroupedProduct{.groups = op.in(1).shape[0],
                                    .rows = op.in().shape[0],
                                    .n = op.in(1).shape[2],
                                    .k = op.in().shape[1],
-                                   .dtype = dtype_of(op.in())}}}};
+                                   .dtype = dtype_of(op.in(), gpu)}}}};
 }
 
 // --- Convolution.
@@ -308,7 +308,9 @@ Flops flops_conv(const OpView& op) {
   return Flops(doubled({elements(op.out()), w[1], w[2], w[3]}));
 }
 std::vector<EagerCall> eager_conv(const OpView& op, const GpuSpec& gpu) {
-  EagerCall call{.host_op = "conv2d", .work = {convolution(op)}};
+  Convolution work = convolution(op);
+  work.dtype = convolution_dtype(op.in().element, gpu);
+  EagerCall call{.host_op = "conv2d", .work = {work}};
   // Kernels that want the channels last work on a copy of the input, and write to one of the output.
   if (!is_channels_last(op.in()) && (op.in(1).shape[2] > 1 || op.attributes.integer("stride") > 1))
     call.workspace = dense_bytes(op.in());
@@ -369,7 +371,7 @@ Flops flops_attention(const OpView& op) {
   // Two products over all scores, causal or not, as torch counts.
   return Flops(doubled({q[0], q[1], q[2], v[2], q[3]}) + doubled({q[0], q[1], q[2], v[2], v[3]}));
 }
-std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec& gpu) {
   const Dims& q = op.in().shape;
   const Dims& k = op.in(1).shape;
   EagerCall call{.host_op = op.has(3) ? "sdpa_mask" : "sdpa", .work = {}};
@@ -381,7 +383,7 @@ std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec&) {
                                         .kv_heads = k[1],
                                         .kv_length = k[2],
                                         .head_dim = q[3],
-                                        .dtype = dtype_of(op.in()),
+                                        .dtype = convolution_dtype(op.in().element, gpu),
                                         .masked = masked});
   else
     call.work.push_back(Attention{.batch = q[0],
@@ -391,7 +393,7 @@ std::vector<EagerCall> eager_attention(const OpView& op, const GpuSpec&) {
                                   .kv_length = k[2],
                                   .head_dim = q[3],
                                   .causal = op.attributes.flag("is_causal"),
-                                  .dtype = dtype_of(op.in()),
+                                  .dtype = convolution_dtype(op.in().element, gpu),
                                   .masked = masked});
   return {call};
 }
@@ -407,6 +409,14 @@ bool copied_for_product(const TensorType& operand, const Dims& batch) {
   return !(folded && readable);
 }
 
+Dtype matmul_dtype(ElementType type, const GpuSpec& gpu) {
+  return *product_dtype(type, gpu.tf32_products && gpu.peak.find(Dtype::Tf32).has_value());
+}
+
+Dtype convolution_dtype(ElementType type, const GpuSpec& gpu) {
+  return *product_dtype(type, gpu.peak.find(Dtype::Tf32).has_value());
+}
+
 Convolution convolution_of(const TensorType& x, const TensorType& weight, const Attributes& attributes) {
   return {.batch = x.shape[0],
           .channels = x.shape[1],
@@ -419,7 +429,7 @@ Convolution convolution_of(const TensorType& x, const TensorType& weight, const 
           .padding = attributes.integer("padding"),
           .dilation = attributes.integer("dilation"),
           .groups = attributes.integer("groups"),
-          .dtype = dtype_of(x),
+          .dtype = *product_dtype(x.element, true),
           .channels_last = is_channels_last(x)};
 }
 
@@ -442,13 +452,13 @@ std::vector<MadeTensor> infer_scaled(const OpView& op) {
 Flops flops_scaled(const OpView& op) {
   return Flops(doubled({elements(op.in()), op.in(1).shape[0]}));
 }
-std::vector<EagerCall> eager_scaled(const OpView& op, const GpuSpec&) {
+std::vector<EagerCall> eager_scaled(const OpView& op, const GpuSpec& gpu) {
   const std::int64_t k = op.in().shape.back();
   MatrixProduct product{.m = elements(op.in()) / k,
                         .n = op.in(1).shape[0],
                         .k = k,
-                        .dtype = dtype_of(op.in()),
-                        .output = dtype_of(op.out())};
+                        .dtype = dtype_of(op.in(), gpu),
+                        .output = dtype_of(op.out(), gpu)};
   if (op.has(4)) product.epilogue = Epilogue::Bias;
   EagerCall call{.host_op = op.has(4) ? "linear_bias" : "mm", .work = {}};
   call.work.push_back(product);

@@ -182,6 +182,9 @@ std::vector<OwnTensor> own_batch_norm(const OpView& op) {
   own.push_back({.input = 2, .type = type});
   own.push_back({.input = 3, .type = type, .role = Role::Buffer});
   own.push_back({.input = 4, .type = type, .role = Role::Buffer});
+  if (op.attributes.flag("training"))
+    own.push_back(
+        {.input = 5, .type = contiguous_tensor(ElementType::Int64, gpusim::Dims{}), .role = Role::Buffer});
   return own;
 }
 std::vector<OwnTensor> own_group_norm(const OpView& op) {
@@ -215,13 +218,17 @@ std::vector<MadeTensor> infer_group_norm(const OpView& op) {
   return made;
 }
 std::vector<EagerCall> eager_batch_norm(const OpView& op, const GpuSpec&) {
-  return {{.host_op = "batch_norm",
-           .work = {BatchNorm{.batch = op.in().shape[0],
-                              .channels = op.in().shape[1],
-                              .spatial = spatial(op.in()),
-                              .dtype = kernel_dtype(op.in().element),
-                              .training = op.attributes.flag("training"),
-                              .channels_last = is_channels_last(op.in())}}}};
+  const bool training = op.attributes.flag("training");
+  EagerCall norm{.host_op = "batch_norm",
+                 .work = {BatchNorm{.batch = op.in().shape[0],
+                                    .channels = op.in().shape[1],
+                                    .spatial = spatial(op.in()),
+                                    .dtype = kernel_dtype(op.in().element),
+                                    .training = training,
+                                    .channels_last = is_channels_last(op.in())}}};
+  // The module counts the batches that it has tracked.
+  if (!op.has(5)) return {norm};
+  return {{.host_op = "add_", .work = {TinyKernel{}}}, norm};
 }
 std::vector<EagerCall> eager_group_norm(const OpView& op, const GpuSpec&) {
   return {{.host_op = "group_norm",
@@ -430,7 +437,8 @@ std::vector<OpKind> reduction_ops() {
                   {"weight", InputNeed::Own},
                   {"bias", InputNeed::Own},
                   {"running_mean", InputNeed::Own},
-                  {"running_var", InputNeed::Own}},
+                  {"running_var", InputNeed::Own},
+                  {"num_batches_tracked", InputNeed::Own}},
        .attributes = {{"training", Flag, false}, {"save", Flag, false}},
        .own = own_batch_norm,
        .infer = infer_channel_norm,

@@ -99,6 +99,9 @@ struct GpuSpec {
   HostLinkSpec host_link;
   CopySpec copy;
   LaunchSpec launch;
+  /// fp32 matrix products run as tf32 where there is a rate for it: a setting of the framework
+  /// (torch.set_float32_matmul_precision), kept here since what prices products has the device at hand.
+  bool tf32_products = true;
   std::optional<PowerSpec> power;                ///< Absent: the clock never falls.
   std::optional<KernelCalibration> calibration;  ///< Absent: kernels cannot be priced (models/cost).
 

@@ -123,6 +123,7 @@ struct ColumnSumCalibration {
   double step_cold = 0;     ///< From memory, as a multiple.
   double split = 0;         ///< s, when several blocks share a column.
   double split_each = 0;    ///< s per such block: the last one adds up all partial sums.
+  double block = 0;         ///< s per block that an SM runs.
   double full_share = 0;    ///< Sum of everything: share of the memory's bandwidth,
   double full_start = 0;    ///< s, fixed time,
   double full_each = 0;     ///< s more per block,
@@ -150,6 +151,7 @@ struct LayerCalibration {
   double batch_norm_share = 0;    ///< Of the memory's bandwidth.
   double pool_element = 0;        ///< Lane-cycles per element of a window.
   double pool_wave = 0;           ///< s, one wave of blocks where the channels come last.
+  double pool_backward = 0;       ///< Backward of max pooling relative to forward, channels last.
   double moments_start = 0;       ///< s, mean and variance of a group of channels,
   double moments_step = 0;        ///< s more per element of a thread.
   double top_k_start = 0;         ///< s
@@ -160,29 +162,62 @@ struct LayerCalibration {
   double sort_digit = 0;          ///< s per digit beyond.
 };
 
+/// BatchNorm in training, channels last: a kernel of sums over the pixels (statistics; of the gradient) and
+/// one that goes over all elements again, each of blocks of 512 threads.
+struct BatchNormCalibration {
+  double start = 0;            ///< s, a kernel of sums.
+  double merge = 0;            ///< s, where several blocks share a channel: the last one joins them.
+  double block = 0;            ///< s per block that an SM runs one after the other.
+  double step = 0;             ///< s per four pixels of a thread: statistics,
+  double step_cold = 0;        ///< so much more from memory, as a multiple,
+  double step_shared = 0;      ///< and s for each block on the same SM.
+  double gradient_step = 0;    ///< The same for the sums of the gradient.
+  double gradient_cold = 0;    ///< The same.
+  double gradient_shared = 0;  ///< The same.
+  double apply_start = 0;      ///< s, a kernel over all elements,
+  double apply_share = 0;      ///< its share of the memory's bandwidth, forward
+  double gradient_share = 0;   ///< and backward,
+  double cached = 0;           ///< and the time of a byte from the L2 relative to one from memory.
+};
+
 /// Matrix products in tiles and waves.
 struct ProductCalibration {
-  double start = 0;           ///< s
-  double latency = 0;         ///< s, operands from memory.
-  double split_reduce = 0;    ///< s, adding up the parts of a product split along k.
-  double reduce_bytes = 0;    ///< The same per byte: share of the memory's bandwidth.
-  double peak_share = 0;      ///< Of the dense peak, inside a tile.
-  double tile = 0;            ///< s per full tile (256 x 128): start, end and writing.
-  double step = 0;            ///< Cycles that a tile needs for each k at least, however small it is.
-  double memory_share = 0;    ///< Of the memory's bandwidth.
-  double memory_blocks = 0;   ///< Blocks per SM that it takes to draw all of the bandwidth.
-  double sharpness = 0;       ///< Exponent of the soft maximum.
-  double fp8 = 0;             ///< Share of the fp8 peak, relative to 16-bit.
-  double fp16 = 0;            ///< The same for fp16: its numbers draw more power.
-  double fp32 = 0;            ///< The same for fp32 on vector units.
-  double tf32 = 0;            ///< The same for tf32.
-  double bias = 0;            ///< s, longer with a bias added by the library.
-  double misaligned = 0;      ///< Share of the peak with rows that are no multiple of 16 bytes.
-  double convolution = 0;     ///< Relative speed of implicit products with strides or windows.
-  double first_layer = 0;     ///< The same with channels too few for the tensor cores' kernels.
-  double grouped = 0;         ///< Relative speed of grouped products.
-  double grouped_memory = 0;  ///< Of the memory's bandwidth, in grouped products.
-  double grouped_setup = 0;   ///< s, the kernel that lays out a grouped product.
+  double start = 0;                ///< s
+  double latency = 0;              ///< s, operands from memory.
+  double split_reduce = 0;         ///< s, adding up the parts of a product split along k.
+  double reduce_bytes = 0;         ///< The same per byte: share of the memory's bandwidth.
+  double peak_share = 0;           ///< Of the dense peak, inside a tile.
+  double tile = 0;                 ///< s per full tile (256 x 128): start, end and writing.
+  double step = 0;                 ///< Cycles that a tile needs for each k at least, however small it is.
+  double memory_share = 0;         ///< Of the memory's bandwidth.
+  double memory_blocks = 0;        ///< Blocks per SM that it takes to draw all of the bandwidth.
+  double sharpness = 0;            ///< Exponent of the soft maximum.
+  double fp8 = 0;                  ///< Share of the fp8 peak, relative to 16-bit.
+  double fp16 = 0;                 ///< The same for fp16: its numbers draw more power.
+  double fp32 = 0;                 ///< The same for fp32 on vector units.
+  double tf32 = 0;                 ///< The same for tf32,
+  double tf32_start = 0;           ///< and s more of its kernels;
+  double tf32_input_gradient = 0;  ///< the same where only the right operand lies the other way round,
+  double tf32_input_gradient_start = 0;    ///< as in the gradient of a layer's input,
+  double tf32_weight_gradient = 0;         ///< and where both do, as in the gradient of its weight.
+  double tf32_weight_gradient_start = 0;   ///< s
+  double bias = 0;                         ///< s, longer with a bias added by the library.
+  double misaligned = 0;                   ///< Share of the peak with rows that are no multiple of 16 bytes.
+  double convolution = 0;                  ///< Relative speed of implicit products with strides or windows.
+  double first_layer = 0;                  ///< The same with channels too few for the tensor cores' kernels.
+  double first_layer_weight_gradient = 0;  ///< The same for the gradient of its weight,
+  double first_layer_weight_gradient_start = 0;  ///< and s more.
+  double input_gradient = 0;                     ///< Relative speed of a convolution's input gradient,
+  double input_gradient_start = 0;               ///< and s more;
+  double strided_gradient = 0;                   ///< the same with a stride,
+  double strided_gradient_start = 0;             ///< s more;
+  double weight_gradient = 0;                    ///< the same of its weight gradient,
+  double weight_gradient_start = 0;              ///< s more,
+  double weight_gradient_split = 0;  ///< and s more where it is split: the kernel that prepares for that.
+  double narrow_gradient = 0;        ///< Up to 64 channels in the result of a gradient, relative speed.
+  double grouped = 0;                ///< Relative speed of grouped products.
+  double grouped_memory = 0;         ///< Of the memory's bandwidth, in grouped products.
+  double grouped_setup = 0;          ///< s, the kernel that lays out a grouped product.
 };
 
 /// Fused attention (flash). The unit of work is a block of 128 x 128 scores.
@@ -199,10 +234,19 @@ struct AttentionCalibration {
   double backward_softmax = 0;     ///< SM-cycles per block of scores.
   double backward_peak_share = 0;  ///< Of the dense peak, in the five products.
   double backward_streams = 0;     ///< Of the memory's bandwidth, in the kernels before and after.
-  double decode_start = 0;         ///< s
-  double decode_share = 0;         ///< Of the memory's bandwidth.
-  double decode_cached = 0;        ///< The same for a cache in the L2.
-  double decode_reduce = 0;        ///< s, joining the parts of a sequence.
+  // fp32 runs in kernels of its own, in blocks of 64 x 64 scores.
+  double fp32_start = 0;                ///< s
+  double fp32_softmax = 0;              ///< SM-cycles per block of scores.
+  double fp32_peak_share = 0;           ///< Of the dense tf32 peak, in the two products.
+  double fp32_causal_tail = 0;          ///< Share of the longest item that is left alone at the end.
+  double fp32_backward_start = 0;       ///< s
+  double fp32_backward_softmax = 0;     ///< SM-cycles per block of scores.
+  double fp32_backward_peak_share = 0;  ///< Of the dense tf32 peak, in the five products.
+  double fp32_backward_tail = 0;        ///< As fp32_causal_tail.
+  double decode_start = 0;              ///< s
+  double decode_share = 0;              ///< Of the memory's bandwidth.
+  double decode_cached = 0;             ///< The same for a cache in the L2.
+  double decode_reduce = 0;             ///< s, joining the parts of a sequence.
 };
 
 /// Gathers, scatters, losses.
@@ -223,6 +267,7 @@ struct OptimizerCalibration {
   double fused_share = 0;         ///< Of the memory's bandwidth, tensors whose size is no multiple of four,
   double fused_vector_share = 0;  ///< and those that are read four elements at a time.
   double foreach_share = 0;       ///< The same for one pass of many.
+  double fused_element = 0;       ///< Lane-cycles per element of all of an optimizer in one function.
   double fused_step = 0;          ///< s per 2048 elements that a block takes, where few blocks run,
   double foreach_step = 0;        ///< and the same for one pass of many.
   double start = 0;               ///< s per kernel.
@@ -261,6 +306,7 @@ struct KernelCalibration {
   ColumnSumCalibration column_sum;
   NormBackwardCalibration norm_backward;
   LayerCalibration layer;
+  BatchNormCalibration batch_norm;
   ProductCalibration product;
   AttentionCalibration attention;
   IndexedCalibration indexed;

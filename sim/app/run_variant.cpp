@@ -244,7 +244,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       // Products run at the rate of what they are computed in: fp32 tensors as tf32 where there is such.
       if (variant.compile && variant.compile->precision)
         dtype = std::string(name(*variant.compile->precision));
-      if (dtype == "fp32" && hardware->peak.find(Dtype::Tf32)) dtype = "tf32";
+      if (dtype == "fp32" && hardware->tf32_products && hardware->peak.find(Dtype::Tf32)) dtype = "tf32";
     }
     result.device = device_of(*hardware, dtype);
   }

@@ -12,6 +12,7 @@
 #include "models/cost/measurement_formulas.hpp"
 #include "models/cost/optimizer_functions.hpp"
 #include "sim/calibrate/rotation.hpp"
+#include "sim/calibrate/training_cases.hpp"
 
 namespace gpusim::calibrate {
 namespace {
@@ -667,6 +668,10 @@ bool understand(KernelCase& kernel_case) {
   name.shape = numbers(name.shape_text);
   const std::string_view family = name.at(0);
   if (family == "ew") return elementwise(kernel_case, name);
+  if (family == "gemm_dw" || family == "gemm_dx" || family == "sdpa" || family == "batch_norm_train" ||
+      family == "conv_dw" || family == "conv_dx" || name.at(1) == "sum_rows" ||
+      (family == "gemm" && name.at(1) == "tf32"))
+    return understand_training(kernel_case, name.parts, name.shape);
   if (family == "red") return reduction(kernel_case, name);
   if (family == "gemm" || family == "gemm_bias") return product(kernel_case, name);
   if (family == "bmm" || family == "bmm_nt") return batched_product(kernel_case, name);

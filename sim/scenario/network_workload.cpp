@@ -96,6 +96,11 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
     source.attention_flops =
         count.one_of<AttentionFlops>({{"full", AttentionFlops::Full}, {"causal", AttentionFlops::Causal}});
   });
+  fields.optional_with("float32_matmul", [&](const Node& precision) {
+    if (precision.is_null()) return;
+    source.float32_matmul =
+        precision.one_of<Float32Matmul>({{"high", Float32Matmul::High}, {"highest", Float32Matmul::Highest}});
+  });
   for (const char* other : {"kernels", "trace"})
     if (const auto extra = node.find(other))
       fields.errors().add(extra->diagnostic("a workload is one of a network, a list of kernels and a trace",

@@ -227,18 +227,23 @@ struct TraceWorkload {
 /// or of the half that the mask leaves (llm.c).
 enum class AttentionFlops : std::uint8_t { Full, Causal };
 
+/// torch.set_float32_matmul_precision: whether products of fp32 tensors run as tf32 or on the vector units.
+enum class Float32Matmul : std::uint8_t { High, Highest };
+
 /// One step of a network.
 struct NetworkWorkload {
   std::shared_ptr<const Network> network;  ///< Never null.
   NetworkSizes sizes;  ///< As the network is built: under autocast its dtype is fp32, products have another.
   std::optional<TrainingOptions> training;  ///< Of a training step only.
   AttentionFlops attention_flops = AttentionFlops::Full;
+  Float32Matmul float32_matmul = Float32Matmul::High;
   std::shared_ptr<const OpGraph> forward;  ///< What build_graph() makes of network and sizes; never null.
   std::shared_ptr<const OpGraph> graph;    ///< The whole step: `forward`, or what training makes of it.
   Location where;  ///< Of `workload.network`: for mistakes that no line of the network's file shows.
   friend bool operator==(const NetworkWorkload& a, const NetworkWorkload& b) {
     return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes &&
-           a.training == b.training && a.attention_flops == b.attention_flops;
+           a.training == b.training && a.attention_flops == b.attention_flops &&
+           a.float32_matmul == b.float32_matmul;
   }
 };
 

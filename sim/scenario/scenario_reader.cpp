@@ -217,6 +217,8 @@ class ScenarioReader {
                                         .search = search_,
                                         .known = options_.workloads.get()});
       const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+      if (network != nullptr && variant.hardware && network->float32_matmul == Float32Matmul::Highest)
+        variant.hardware->tf32_products = false;
       if (network != nullptr && variant.compile) {
         check_compile_names(node, *network->graph);
         check_training(node, *network, *variant.compile);

@@ -135,6 +135,23 @@ TEST_CASE("The shipped parameters predict the measured kernels", "[calibrate]") 
   CHECK(by_family.at("alu").max < 0.10);
 }
 
+TEST_CASE("The shipped parameters predict kernels of training", "[calibrate]") {
+  const KernelTable table = read_kernel_table(GPUSIM_SOURCE_DIR "/validation/h200/kernels-training.csv");
+  CHECK(table.cases.size() == 415);
+  CHECK(table.unknown.empty());
+  std::map<std::string, Errors3> by_family;
+  for (const FamilyResult& family : evaluate(h200(), table))
+    by_family[family.family] = errors_of(family.cases, false);
+  CHECK(by_family.at("batch norm in training").median < 0.06);
+  CHECK(by_family.at("batch norm in training").p90 < 0.15);
+  CHECK(by_family.at("convolution gradient").median < 0.08);
+  CHECK(by_family.at("convolution gradient").p90 < 0.16);
+  CHECK(by_family.at("fp32 attention").p90 < 0.12);
+  CHECK(by_family.at("tf32 product").median < 0.09);
+  CHECK(by_family.at("column_sum").p90 < 0.12);
+  CHECK(by_family.at("product gradient").median < 0.08);
+}
+
 TEST_CASE("Whole groups held out are predicted nearly as well as seen ones", "[calibrate]") {
   FitOptions options;
   options.starts = 1;

@@ -90,6 +90,21 @@ TEST_CASE("the phases of a step make up the step") {
   CHECK(ops == m.gpu_ops);
 }
 
+TEST_CASE("float32_matmul: highest takes fp32 products off the tensor cores, and is held against that rate") {
+  // 67 instead of 495 TFLOP/s; a small step has other work besides.
+  const std::string fp32 = small + ", dtype: fp32";
+  const report::VariantResult high = run(scenario(fp32));
+  const report::VariantResult highest = run(scenario(fp32 + ", float32_matmul: highest"));
+  CHECK(run(scenario(fp32 + ", float32_matmul: high")).device->dtype == high.device->dtype);
+  CHECK(high.device->dtype == "tf32");
+  CHECK(highest.device->dtype == "fp32");
+  const Picoseconds fast = report::metrics(high).gpu_busy;
+  CHECK(report::metrics(highest).gpu_busy > fast + fast / 2);
+  // Under autocast nothing changes: its products are in 16 bits.
+  CHECK(report::metrics(run(scenario(small + ", float32_matmul: highest"))).gpu_busy ==
+        report::metrics(run(scenario(small))).gpu_busy);
+}
+
 TEST_CASE("micro-batches are tokens of the same step") {
   const report::VariantResult one = run(scenario(small));
   const report::VariantResult four = run(scenario(small + ", accumulation: 4"));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the tables of validation/ from what steps.py, host_ops.py and kernels.py wrote. Needs no PyTorch and no GPU.
+"""Makes the tables of validation/ from what steps.py, host_ops.py, kernels.py and training_kernels.py wrote. Needs no PyTorch and no GPU.
 
 usage: tables.py TABLES RAW [RAW ...]
 
@@ -99,9 +99,9 @@ def host_ops(raws, out):
 KERNEL_COLUMNS = ["case", "family", "us", "us_min", "kernels", "main_kernel", "main_us", "grid", "block", "parts", "us_max", "sets", "us_other_run"]
 
 
-def kernel_cases(raws, out):
+def kernel_cases(raws, out, measured="kernels.jsonl", table="kernels-networks.csv"):
     """Of the last run that has kernels; the run before it gives the column us_other_run."""
-    runs = [r for r in ({e["case"]: e for e in lines(f"{raw}/kernels.jsonl") if "us" in e} for raw in raws) if r]
+    runs = [r for r in ({e["case"]: e for e in lines(f"{raw}/{measured}") if "us" in e} for raw in raws) if r]
     rows = []
     for r in runs[-1].values() if runs else []:
         main = max(r["parts"], key=lambda k: k[1])
@@ -109,7 +109,7 @@ def kernel_cases(raws, out):
         other = runs[-2].get(r["case"], {}).get("us", "") if len(runs) > 1 else ""
         rows.append([r["case"], r["case"].split("/")[0], r["us"], r["us_min"], r["kernels"], main[0], main[1], main[2], main[3], parts, r["us_max"],
                      r["sets"], other])
-    write(f"{out}/kernels-networks.csv", KERNEL_COLUMNS, rows)
+    write(f"{out}/{table}", KERNEL_COLUMNS, rows)
 
 
 def operations(raw, out):
@@ -151,6 +151,7 @@ def main():
     steps(args.raw, args.tables)
     host_ops(args.raw, args.tables)
     kernel_cases(args.raw, args.tables)
+    kernel_cases(args.raw, args.tables, "training_kernels.jsonl", "kernels-training.csv")
     machines(args.raw, args.tables)
     for raw in args.raw:
         operations(raw, args.tables)
