@@ -57,6 +57,9 @@ void set_gradient(const Pricing& p, const Convolution& work, Product& w) {
     w.speed = c.weight_gradient;
     w.start = c.weight_gradient_start;
     w.split_setup = c.weight_gradient_split;
+    // Split are those of many pixels: of 25,088 and more, of 12,544 none (kernels-training.csv and steps).
+    constexpr double many_pixels = 20000;
+    w.any_splits = w.any_splits && w.k >= many_pixels;
   } else {
     w.speed = work.stride > 1 ? c.strided_gradient : c.input_gradient;
     w.start = work.stride > 1 ? c.strided_gradient_start : c.input_gradient_start;
@@ -65,10 +68,10 @@ void set_gradient(const Pricing& p, const Convolution& work, Product& w) {
   if (w.n <= narrow) w.speed *= c.narrow_gradient;
 }
 
-/// The ops of an implicit weight gradient: where it is split, a kernel before prepares for that; up to eight
-/// parts are then added up where they are made.
+/// The ops of an implicit weight gradient: where it is split, a kernel before prepares for that; up to a
+/// dozen parts are then added up where they are made.
 GpuOps weight_gradient_ops(const Pricing& p, ProductOps made) {
-  constexpr double added_in_place = 8;
+  constexpr double added_in_place = 12;
   if (made.splits <= 1) return std::move(made.ops);
   KernelFigures setup;
   setup.seconds = p.calibration.product.weight_gradient_split;
