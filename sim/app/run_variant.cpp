@@ -140,6 +140,12 @@ std::shared_ptr<const Trace> TraceStore::read(const std::string& path) {
   return trace;
 }
 
+BuiltProgram build_kernels(const Variant& variant) {
+  BuiltProgram built = build_program(variant);
+  if (variant.cuda_graph == CudaGraphMode::Full) built.program = captured(built, variant.hardware).program;
+  return built;
+}
+
 report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options) {
   report::VariantResult result;
   result.variant = variant.name;

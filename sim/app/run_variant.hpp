@@ -29,13 +29,13 @@ class TraceStore {
 };
 
 struct RunOptions {
-  bool timeline = false;       ///< Keep the timeline of the isolated run.
-  bool critical_path = false;  ///< Explain the isolated run moment by moment.
-  bool one_cuda_graph = true;  ///< Also find out what CUDA graphs would change, for the advice.
-  bool fit_memory = true;      ///< Look for a setting that fits, where a network does not.
-  bool steady = true;          ///< Look for the steady step; else only the isolated run is simulated.
-  bool phases = true;          ///< Find out what the phases of a training step take.
-  bool shapes = true;          ///< Run the steps of a sequence of shapes.
+  bool timeline = false;               ///< Keep the timeline of the isolated run.
+  bool critical_path = false;          ///< Explain the isolated run moment by moment.
+  bool one_cuda_graph = true;          ///< Also find out what CUDA graphs would change, for the advice.
+  bool fit_memory = true;              ///< Look for a setting that fits, where a network does not.
+  bool steady = true;                  ///< Look for the steady step; else only the isolated run is simulated.
+  bool phases = true;                  ///< Find out what the phases of a training step take.
+  bool shapes = true;                  ///< Run the steps of a sequence of shapes.
   std::shared_ptr<PlanStore> plans{};  ///< What variants run before have left; none: each is planned anew.
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
@@ -45,6 +45,10 @@ struct RunOptions {
 inline constexpr std::int64_t timeline_ops_max = 20'000'000;
 /// The most GPU ops whose critical path is looked for: it takes about 600 bytes for each.
 inline constexpr std::int64_t critical_path_ops_max = 5'000'000;
+
+/// The kernel list of `variant` as a program, captured into CUDA graphs if it asks for that. Throws
+/// ConfigError.
+BuiltProgram build_kernels(const Variant& variant);
 
 /// Throws ConfigError (nothing can be built), TraceError, and engine::DeadlockError.
 report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options = {});

@@ -11,6 +11,7 @@
 
 #include "models/units/text.hpp"
 #include "sim/app/expectations.hpp"
+#include "sim/app/sweep_knobs.hpp"
 #include "sim/config/error.hpp"
 #include "sim/report/metrics.hpp"
 
@@ -54,23 +55,24 @@ class AxisCheck {
   AxisCheck(const SweepPlan& plan, std::shared_ptr<config::FileStore> files)
       : plan_(plan), files_(std::move(files)), at_(plan.points.axes().size(), 0) {}
 
-  /// The values found, as `--set` takes them.
-  std::vector<std::string> run() {
+  /// Which values were found.
+  std::vector<std::uint32_t> run() {
     Errors errors;
     for (std::size_t axis = 0; axis < at_.size(); ++axis) check(axis, errors);
     errors.throw_if_any();
-    return sets();
+    return at_;
+  }
+  /// They, as `--set` takes them.
+  std::vector<std::string> sets() const {
+    std::vector<std::string> all;
+    for (std::size_t axis = 0; axis < at_.size(); ++axis) all.push_back(set(axis));
+    return all;
   }
 
  private:
   std::string set(std::size_t axis) const {
     const sweep::Axis& a = plan_.points.axes()[axis];
     return a.path + '=' + a.values[at_[axis]];
-  }
-  std::vector<std::string> sets() const {
-    std::vector<std::string> all;
-    for (std::size_t axis = 0; axis < at_.size(); ++axis) all.push_back(set(axis));
-    return all;
   }
 
   void check(std::size_t axis, Errors& errors) {
@@ -80,7 +82,7 @@ class AxisCheck {
     if (count > 8) tries.push_back(count - 1);
     std::vector<Diagnostic> first;
     for (const std::size_t value : tries) {
-      at_[axis] = value;
+      at_[axis] = static_cast<std::uint32_t>(value);
       std::vector<Diagnostic> own;
       for (Diagnostic& diagnostic : mistakes_at(plan_, sets(), files_))
         if (diagnostic.where.file == "--set " + set(axis)) own.push_back(std::move(diagnostic));
@@ -96,7 +98,7 @@ class AxisCheck {
 
   const SweepPlan& plan_;
   std::shared_ptr<config::FileStore> files_;
-  std::vector<std::size_t> at_;
+  std::vector<std::uint32_t> at_;
 };
 
 /// FNV-1a, twice with different starts: 128 bits.
@@ -232,7 +234,9 @@ SweepPlan make_sweep_plan(const SweepArguments& arguments, const Surroundings& s
 
   const auto files = std::make_shared<config::FileStore>();
   std::optional<Scenario> scenario;
-  const std::vector<std::string> sets = AxisCheck(plan, files).run();
+  AxisCheck check(plan, files);
+  const std::vector<std::uint32_t> base = check.run();
+  const std::vector<std::string> sets = check.sets();
   const std::vector<Diagnostic> mistakes = mistakes_at(plan, sets, files, &scenario);
   // Values that do not go together are matters of their points, if the scenario itself is right.
   if (!scenario && (sets.empty() || !mistakes_at(plan, {}, files, &scenario).empty()))
@@ -246,6 +250,7 @@ SweepPlan make_sweep_plan(const SweepArguments& arguments, const Surroundings& s
   for (const std::string& file : files->files()) plan.inputs.push_back(file);
   std::sort(plan.inputs.begin(), plan.inputs.end());
   plan.inputs.erase(std::unique(plan.inputs.begin(), plan.inputs.end()), plan.inputs.end());
+  if (mistakes.empty()) find_knobs(plan, base);
   return plan;
 }
 

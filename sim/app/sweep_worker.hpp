@@ -13,8 +13,10 @@
 
 #include "sim/app/run_variant.hpp"
 #include "sim/config/node.hpp"
+#include "sim/report/metrics.hpp"
 #include "sim/scenario/scenario_reader.hpp"
 #include "sim/sweep/in_order.hpp"
+#include "sim/sweep/knobs.hpp"
 #include "sim/sweep/points.hpp"
 #include "sim/sweep/rows.hpp"
 
@@ -35,6 +37,13 @@ class RowErrors {
   std::string first_;
 };
 
+/// A variant whose points are one program with other times; see find_knobs().
+struct VariantKnobs {
+  std::shared_ptr<const sweep::Knobs> knobs{};  ///< Null: the scenario is read at each point.
+  std::int64_t steps = 1;                       ///< Of the isolated run.
+  bool steady = false;                          ///< Whether a column needs the steady step.
+};
+
 /// What all points have in common. Nothing of it changes while they are evaluated.
 struct SweepPlan {
   config::Node tree = config::Node::empty_map();  ///< Of the scenario.
@@ -45,14 +54,13 @@ struct SweepPlan {
   std::vector<std::string> variants;  ///< The rows of each point.
   sweep::RowEncoder encoder;
   std::vector<std::size_t> figures;  ///< Of each result column, its place in report::fields().
+  std::vector<const report::TimeFigure*> time_figures{};  ///< Of each column, if all are such; for `knobs`.
+  std::vector<VariantKnobs> knobs{};                      ///< By variant; empty: none.
   std::vector<std::string>
       inputs{};  ///< Files that the rows depend on, as far as the first point names them.
 };
 
-/// "path=value" of each axis at a point, as --set takes them.
-std::vector<std::string> sets_at(const sweep::Points& points, std::int64_t point);
-
-/// A worker that reads the scenario anew for each point and counts what goes wrong.
+/// A worker that counts what goes wrong.
 std::unique_ptr<sweep::Worker> make_sweep_worker(const SweepPlan& plan, RowErrors& errors);
 
 }  // namespace gpusim

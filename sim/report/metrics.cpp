@@ -103,14 +103,27 @@ Metrics metrics(const VariantResult& result) {
   return metrics(result, rank_kernels(result));
 }
 
-Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
+namespace {
+
+/// The sums that per-step figures are of: those of the steady step where it was looked for.
+const engine::Totals& per_step_totals(const engine::Run& isolated, const engine::Steady& steady) {
+  return steady.period.steps > 0 ? steady.period : isolated.totals;
+}
+
+/// Steps of the user that they are over.
+std::int64_t steps_of(const engine::Totals& totals, std::int64_t steps_per_program) {
+  return std::max<std::int64_t>(totals.steps, 1) * std::max<std::int64_t>(steps_per_program, 1);
+}
+
+}  // namespace
+
+Metrics time_metrics(const engine::Run& isolated, const engine::Steady& steady,
+                     std::int64_t steps_per_program) {
   Metrics m;
-  m.variant = result.variant;
-  const std::int64_t steps_per_program = std::max<std::int64_t>(result.steps_per_program, 1);
-  const bool looked_for_steady = result.steady.period.steps > 0;
-  const engine::Totals& totals = looked_for_steady ? result.steady.period : result.isolated.totals;
-  const std::int64_t steps = std::max<std::int64_t>(totals.steps, 1) * steps_per_program;
-  m.steady = looked_for_steady && result.steady.exact;
+  steps_per_program = std::max<std::int64_t>(steps_per_program, 1);
+  const engine::Totals& totals = per_step_totals(isolated, steady);
+  const std::int64_t steps = steps_of(totals, steps_per_program);
+  m.steady = steady.period.steps > 0 && steady.exact;
   m.period_steps = m.steady ? totals.steps * steps_per_program : 0;
 
   // Rounding the running sum, not each part, keeps the parts adding up to the rounded whole.
@@ -125,7 +138,7 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   }
   m.step_time = rounded;
   m.gpu_utilization = share(totals.busy, totals.wall);
-  m.makespan = result.isolated.totals.wall;
+  m.makespan = isolated.totals.wall;
 
   const auto per_step = [&](std::int64_t n) { return static_cast<double>(n) / static_cast<double>(steps); };
   m.gpu_ops = per_step(totals.counts.gpu_ops());
@@ -135,10 +148,25 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   m.kernel_launches = per_step(totals.counts.kernel_launches);
   m.cuda_graph_launches = per_step(totals.counts.cuda_graph_launches);
   m.synchronizations = per_step(totals.counts.synchronizations);
-  m.graph_breaks = result.graph_breaks;
   m.host_work = divide(totals.host_work, steps);
   m.host_blocked = divide(totals.host_blocked, steps);
   m.host_blocked_queue = divide(totals.host_blocked_queue, steps);
+  m.peak_memory_bytes = std::max(isolated.peak_bytes, steady.peak_bytes);
+  const engine::Totals& window = isolated.window;
+  m.window = {.steps = window.steps * steps_per_program,
+              .wall = window.wall,
+              .busy = window.busy,
+              .idle = window.idle_total()};
+  m.launch_queue_max = isolated.queue_length_max;
+  return m;
+}
+
+Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
+  Metrics m = time_metrics(result.isolated, result.steady, result.steps_per_program);
+  m.variant = result.variant;
+  m.graph_breaks = result.graph_breaks;
+  const engine::Totals& totals = per_step_totals(result.isolated, result.steady);
+  const std::int64_t steps = steps_of(totals, result.steps_per_program);
 
   // Divided by a power of ten, not multiplied with its inverse: one rounding, so that 0.5 prints as 0.5.
   const double step_seconds = static_cast<double>(totals.wall.count()) / (1e12 * static_cast<double>(steps));
@@ -155,16 +183,8 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   }
   if (ranking.bytes) m.hbm_bytes = ranking.per_step(*ranking.bytes);
   if (result.tokens && step_seconds > 0) m.tokens_per_second = *result.tokens / step_seconds;
-  m.peak_memory_bytes = result.peak_memory ? result.peak_memory->value()
-                                           : std::max(result.isolated.peak_bytes, result.steady.peak_bytes);
+  if (result.peak_memory) m.peak_memory_bytes = result.peak_memory->value();
   m.compile_time = result.compile_time;
-
-  const engine::Totals& window = result.isolated.window;
-  m.window = {.steps = window.steps * steps_per_program,
-              .wall = window.wall,
-              .busy = window.busy,
-              .idle = window.idle_total()};
-  m.launch_queue_max = result.isolated.queue_length_max;
   m.regime = regime_of(m, ranking);
   m.memory = result.memory;
   m.phases = result.phases;
@@ -212,6 +232,50 @@ void add_out_of_memory(std::vector<Field>& out, const std::optional<OutOfMemory>
 }
 
 }  // namespace
+
+namespace {
+
+template <engine::IdleCause cause>
+Value idle(const Metrics& m) {
+  return m.idle_by(cause);
+}
+
+using engine::IdleCause;
+constexpr std::array<TimeFigure, 27> all_time_figures{{
+    {"step_time_us", [](const Metrics& m) { return Value(m.step_time); }},
+    {"makespan_us", [](const Metrics& m) { return Value(m.makespan); }},
+    {"steady", [](const Metrics& m) { return Value(m.steady); }},
+    {"gpu_busy_us", [](const Metrics& m) { return Value(m.gpu_busy); }},
+    {"gpu_utilization", [](const Metrics& m) { return Value(m.gpu_utilization); }},
+    {"idle_us.event", idle<IdleCause::Event>},
+    {"idle_us.synchronization", idle<IdleCause::Synchronization>},
+    {"idle_us.launch_latency", idle<IdleCause::LaunchLatency>},
+    {"idle_us.gap", idle<IdleCause::Gap>},
+    {"idle_us.dispatch", idle<IdleCause::Dispatch>},
+    {"idle_us.input", idle<IdleCause::Input>},
+    {"gpu_ops", [](const Metrics& m) { return count(m.gpu_ops); }},
+    {"kernels", [](const Metrics& m) { return count(m.kernels); }},
+    {"memcpys", [](const Metrics& m) { return count(m.memcpys); }},
+    {"memsets", [](const Metrics& m) { return count(m.memsets); }},
+    {"kernel_launches", [](const Metrics& m) { return count(m.kernel_launches); }},
+    {"cuda_graph_launches", [](const Metrics& m) { return count(m.cuda_graph_launches); }},
+    {"window.steps", [](const Metrics& m) { return Value(m.window.steps); }},
+    {"window.wall_us", [](const Metrics& m) { return Value(m.window.wall); }},
+    {"window.busy_us", [](const Metrics& m) { return Value(m.window.busy); }},
+    {"window.idle_us", [](const Metrics& m) { return Value(m.window.idle); }},
+    {"synchronizations", [](const Metrics& m) { return count(m.synchronizations); }},
+    {"host.work_us", [](const Metrics& m) { return Value(m.host_work); }},
+    {"host.blocked_us", [](const Metrics& m) { return Value(m.host_blocked); }},
+    {"host.blocked_queue_us", [](const Metrics& m) { return Value(m.host_blocked_queue); }},
+    {"launch_queue_max", [](const Metrics& m) { return Value(m.launch_queue_max); }},
+    {"period_steps", [](const Metrics& m) { return Value(m.period_steps); }},
+}};
+
+}  // namespace
+
+std::span<const TimeFigure> time_figures() {
+  return all_time_figures;
+}
 
 std::vector<Field> fields(const Metrics& m) {
   std::vector<Field> out;

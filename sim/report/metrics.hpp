@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,9 @@ struct Metrics {
 };
 
 Metrics metrics(const VariantResult& result);
+/// Only what times and counts tell: the figures of time_figures(). The rest stays as in Metrics{}.
+Metrics time_metrics(const engine::Run& isolated, const engine::Steady& steady,
+                     std::int64_t steps_per_program);
 /// The same with the kernels already ranked.
 Metrics metrics(const VariantResult& result, const KernelRanking& ranking);
 
@@ -87,6 +91,14 @@ struct Field {
   std::string path;
   Value value;
 };
+
+/// A figure that time_metrics() knows.
+struct TimeFigure {
+  std::string_view path;
+  Value (*get)(const Metrics&);
+};
+/// In the order of fields(), with the values that it has.
+std::span<const TimeFigure> time_figures();
 
 /// Every figure in the order of the JSON contract.
 std::vector<Field> fields(const Metrics& metrics);
