@@ -71,6 +71,32 @@ void note_changes(const Variant& base, const Variant& variant, Changes& changes)
   if (variant.workload != base.workload) changes.workload = true;
 }
 
+bool has_roofs(const std::vector<Item>& items);
+
+/// A kernel that the longer of two times prices.
+bool is_priced_by_roofs(const KernelItem& kernel) {
+  return kernel.duration.in_turn.empty() && kernel.duration.distribution.empty() && kernel.flops.value() > 0;
+}
+
+bool has_roofs(const Item& item) {
+  if (const auto* kernel = std::get_if<KernelItem>(&item.what)) return is_priced_by_roofs(*kernel);
+  if (const auto* loop = std::get_if<LoopItem>(&item.what)) return has_roofs(loop->body);
+  const auto* graph = std::get_if<CudaGraphItem>(&item.what);
+  return graph != nullptr && std::any_of(graph->nodes.begin(), graph->nodes.end(), [](const auto& node) {
+           const auto* kernel = std::get_if<KernelItem>(&node.op);
+           return kernel != nullptr && is_priced_by_roofs(*kernel);
+         });
+}
+
+bool has_roofs(const std::vector<Item>& items) {
+  return std::any_of(items.begin(), items.end(), [](const Item& item) { return has_roofs(item); });
+}
+
+bool has_roofs(const Variant& variant) {
+  const auto& threads = std::get<KernelsWorkload>(variant.workload.source).threads;
+  return std::any_of(threads.begin(), threads.end(), [](const ThreadItems& t) { return has_roofs(t.items); });
+}
+
 bool stand_side_by_side(const std::vector<Changes>& axes, const Variant& base,
                         const engine::Program& program) {
   const auto count = [&](const auto& what) { return std::count_if(axes.begin(), axes.end(), what); };
@@ -80,6 +106,7 @@ bool stand_side_by_side(const std::vector<Changes>& axes, const Variant& base,
   if (count([](const Changes& c) { return c.min_periods; }) > 0 &&
       count([](const Changes& c) { return c.min_periods || c.workload; }) > 1)
     return false;
+  if (count([](const Changes& c) { return c.prices || c.workload; }) > 1 && has_roofs(base)) return false;
   // Without a table of its costs a CUDA graph costs what the median launch does.
   const bool has_table = base.hardware && !base.hardware->launch.cuda_graph.call.points.empty();
   if (base.cuda_graph == CudaGraphMode::Full && !has_table &&

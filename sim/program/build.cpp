@@ -343,6 +343,16 @@ class Builder {
                 .arithmetic = issue_share_of_traffic(traffic, duration, blocks)});
   }
 
+  /// What the hardware's roofs leave of a kernel without a duration: its bytes at the memory bandwidth or its
+  /// FLOPs at the peak of their dtype, whichever takes longer, after the latency that a copy has.
+  Picoseconds roof_time(const KernelItem& item) const {
+    Picoseconds time = transfer_time(item.bytes, hardware_->memory.bandwidth);
+    if (const auto dtype = find_dtype(item.dtype.empty() ? variant_.workload.dtype : item.dtype))
+      if (const auto rate = hardware_->peak.find(*dtype))
+        time = std::max(time, compute_time(item.flops, *rate));
+    return hardware_->copy.latency + time;
+  }
+
   const std::vector<Index>& ops_of(const KernelItem& item) {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
@@ -356,13 +366,15 @@ class Builder {
     const auto classify = [&](Picoseconds duration) {
       return static_cast<engine::GapClass>(gap_class(LaunchedOp::Kernel, duration, item.programmatic));
     };
-    if (item.duration.in_turn.empty()) {
+    std::vector<Picoseconds> durations = item.duration.in_turn;
+    if (durations.empty() && item.duration.distribution.empty()) durations = {roof_time(item)};
+    if (durations.empty()) {
       op.distribution = distribution_index_.at(item.duration.distribution);
       op.gap_class = classify(distribution_mean_[op.distribution]);
       info.footprint = footprint_of(item, distribution_mean_[op.distribution]);
       ops.push_back(result_.program.add(op, info));
     }
-    for (const Picoseconds duration : item.duration.in_turn) {
+    for (const Picoseconds duration : durations) {
       op.duration = duration;
       op.gap_class = classify(duration);
       info.footprint = footprint_of(item, duration);

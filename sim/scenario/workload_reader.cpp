@@ -391,9 +391,14 @@ class WorkloadReader {
       item.duration.distribution = read_name(distribution);
       references_.push_back({NameKind::Distribution, distribution, item.duration.distribution});
     });
-    if (given == 0 && !node.has("duration") && !node.has("durations") && !node.has("distribution"))
-      fields.errors().add(
-          node.diagnostic("missing key 'duration'", "give 'duration', 'durations' or 'distribution'"));
+    // On a hardware its bytes price it, as they do a copy.
+    const bool priced = limits_.has_hardware && node.has("bytes");
+    if (given == 0 && !priced && !node.has("duration") && !node.has("durations") && !node.has("distribution"))
+      fields.errors().add(node.diagnostic(
+          "missing key 'duration'",
+          limits_.has_hardware ? "give 'duration', 'durations', 'distribution', or 'bytes' for the time "
+                                 "of the hardware's roofs"
+                               : "give 'duration', 'durations' or 'distribution'"));
     if (given > 1)
       fields.errors().add(node.diagnostic("gives its duration twice",
                                           "keep one of 'duration', 'durations' and 'distribution'"));

@@ -110,6 +110,22 @@ workload:
   CHECK(static_cast<GapClass>(ops[0].gap_class) == GapClass::Memcpy);
 }
 
+TEST_CASE("a kernel with bytes and no duration takes the longer of the roofs, after a copy's latency") {
+  // 1.5 us + 24 MB / 4.8 TB/s = 6.5 us; 1.5 us + 9.89 GFLOP at the bf16 peak of 989 TFLOP/s = 11.5 us.
+  const BuiltProgram built = build(R"(
+hardware: {base: h200, memory: {bandwidth: 4.8 TB/s}, peak: {bf16: 989 TFLOP/s}, copy: {latency: 1.5 us}}
+workload:
+  kernels:
+    - {kernel: reads, bytes: 24 MB}
+    - {kernel: multiplies, bytes: 24 MB, flops: 9.89 GFLOP, dtype: bf16}
+    - {kernel: of no dtype, bytes: 24 MB, flops: 9.89 GFLOP}
+)");
+  REQUIRE(built.program.ops.size() == 3);
+  CHECK(built.program.ops[0].duration == 6500_ns);
+  CHECK(built.program.ops[1].duration == 11500_ns);
+  CHECK(built.program.ops[2].duration == 6500_ns);
+}
+
 TEST_CASE("kernels get the gap class of their length") {
   const auto ops = build(R"(
 hardware: h200
