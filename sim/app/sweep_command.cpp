@@ -7,12 +7,15 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "sim/app/interruption.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/sweep_plan.hpp"
 #include "sim/config/error.hpp"
+#include "sim/sweep/ranks.hpp"
 
 namespace gpusim {
 namespace {
@@ -70,66 +73,140 @@ void add_sweep_options(CLI::App& app, SweepArguments& arguments) {
   app.add_option("--seed", arguments.seed, "Seed of random durations, and of --random")->type_name("N");
 }
 
-ExitCode run_sweep(const SweepArguments& arguments, const Surroundings& surroundings) {
-  const int jobs = jobs_of(arguments);
-  if (arguments.resume && arguments.out.empty())
-    throw ConfigError(Diagnostic{.where = {"--resume", 0, 0},
-                                 .path = {},
-                                 .what = "needs a file to go on with",
-                                 .hint = "write --out FILE.csv"});
-  const sweep::Shard shard = arguments.shard.empty() ? sweep::Shard{} : sweep::parse_shard(arguments.shard);
-  const SweepPlan plan = make_sweep_plan(arguments, surroundings);
-  const sweep::Stretch all = shard.of(plan.points.count());
+namespace {
 
-  const std::unique_ptr<sweep::Table> table =
-      arguments.out.empty() ? sweep::stream_table(surroundings.out, plan.encoder)
-                            : sweep::open_table({.path = arguments.out,
-                                                 .identity = identity_of(plan, arguments, all),
-                                                 .points = all,
-                                                 .rows_per_point = plan.variants.size(),
-                                                 .resume = arguments.resume},
-                                                plan.encoder);
-  const std::int64_t before = table->finished();
-  const auto begin = std::chrono::steady_clock::now();
-  std::unique_ptr<ProgressBar> bar;
-  if (surroundings.err_is_terminal)
-    bar = std::make_unique<ProgressBar>(surroundings.err, before, all.count());
+/// What run_sweep() says goes through here: other ranks than the first are silent.
+Surroundings silent(const Surroundings& surroundings) {
+  Surroundings result = surroundings;
+  result.out = [](std::string_view) {};
+  result.err = [](std::string_view) {};
+  result.err_is_terminal = false;
+  return result;
+}
 
-  RowErrors errors;
-  int signal = 0;
-  {
-    const Interruption interruption;
-    sweep::run_in_order({.points = {all.first + before, all.end},
-                         .jobs = jobs,
-                         .make_worker = [&] { return make_sweep_worker(plan, errors); },
-                         .write =
-                             [&](const sweep::Stretch& points, std::string_view rows) {
-                               table->append(rows, points.count());
-                               if (bar) bar->update(table->finished());
-                             },
-                         .stop = [] { return Interruption::signal() != 0; }});
-    signal = Interruption::signal();
+void refuse(const char* option, std::string what, std::string hint) {
+  throw ConfigError(
+      Diagnostic{.where = {option, 0, 0}, .path = {}, .what = std::move(what), .hint = std::move(hint)});
+}
+
+class Sweep {
+ public:
+  Sweep(const SweepArguments& arguments, const Surroundings& surroundings, sweep::Ranks& ranks)
+      : arguments_(arguments), surroundings_(surroundings), ranks_(ranks) {}
+
+  /// All that can be wrong before the first point. Throws ConfigError.
+  void prepare() {
+    jobs_ = jobs_of(arguments_);
+    if (ranks_.count() > 1 && arguments_.jobs > 1)
+      refuse("--jobs", "each rank of an MPI job has one thread", "start more ranks");
+    if (arguments_.resume && arguments_.out.empty())
+      refuse("--resume", "needs a file to go on with", "write --out FILE.csv");
+    const sweep::Shard shard =
+        arguments_.shard.empty() ? sweep::Shard{} : sweep::parse_shard(arguments_.shard);
+    plan_.emplace(make_sweep_plan(arguments_, surroundings_));
+    all_ = shard.of(plan_->points.count());
+    if (!ranks_.is_first()) return;
+    table_ = arguments_.out.empty() ? sweep::stream_table(surroundings_.out, plan_->encoder)
+                                    : sweep::open_table({.path = arguments_.out,
+                                                         .identity = identity_of(*plan_, arguments_, all_),
+                                                         .points = all_,
+                                                         .rows_per_point = plan_->variants.size(),
+                                                         .resume = arguments_.resume},
+                                                        plan_->encoder);
+    before_ = table_->finished();
   }
-  if (bar) bar->clear();
 
-  const std::int64_t done = table->finished();
-  const std::int64_t rows = (done - before) * static_cast<std::int64_t>(plan.variants.size());
-  if (errors.count() > 0)
-    surroundings.err(fmt::format("gpusim sweep: {} of {} rows have an error; the first, at point {}:\n{}\n",
-                                 errors.count(), rows, errors.first_point(), errors.first()));
-  if (signal != 0 && done < all.count()) {
-    surroundings.err(fmt::format(
-        "gpusim sweep: interrupted: {} of {} are done{}\n", done, points_text(all.count()),
-        arguments.out.empty() ? "" : fmt::format(" and in {}; --resume goes on with it", arguments.out)));
-    return signal == SIGINT ? ExitCode::Interrupted : ExitCode::Terminated;
-  }
-  if (!arguments.out.empty()) {
+  ExitCode run() {
+    const auto begin = std::chrono::steady_clock::now();
+    std::unique_ptr<ProgressBar> bar;
+    if (surroundings_.err_is_terminal)
+      bar = std::make_unique<ProgressBar>(surroundings_.err, before_, all_.count());
+    std::string broken;
+    int signal = 0;
+    {
+      const Interruption interruption;
+      const sweep::InOrder order{.points = {all_.first + before_, all_.end},
+                                 .jobs = jobs_,
+                                 .make_worker = [&] { return make_sweep_worker(*plan_, errors_); },
+                                 .write =
+                                     [&](const sweep::Stretch& points, std::string_view rows) {
+                                       table_->append(rows, points.count());
+                                       if (bar) bar->update(table_->finished());
+                                     },
+                                 .stop = [] { return Interruption::signal() != 0; }};
+      try {
+        if (ranks_.count() > 1)
+          ranks_.run(order, {.report = [&] { return errors_.to_text(); },
+                             .on_report = [&](std::string_view text) { errors_.add(text); }});
+        else
+          sweep::run_in_order(order);
+      } catch (const sweep::RankError& error) {
+        broken = error.what();
+      }
+      signal = Interruption::signal();
+    }
+    if (bar) bar->clear();
+    if (!ranks_.is_first()) return ExitCode::Done;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    surroundings.err(fmt::format("{}{} in {:.2f} s: {}\n", points_text(done - before),
-                                 before > 0 ? fmt::format(", after {} before", before) : "", seconds,
-                                 arguments.out));
+    return report(signal, broken, seconds);
   }
-  return rows > 0 && errors.count() == rows ? ExitCode::BadInput : ExitCode::Done;
+
+ private:
+  ExitCode report(int signal, const std::string& broken, double seconds) const {
+    const std::int64_t done = table_->finished();
+    const std::int64_t rows = (done - before_) * static_cast<std::int64_t>(plan_->variants.size());
+    if (errors_.count() > 0)
+      surroundings_.err(
+          fmt::format("gpusim sweep: {} of {} rows have an error; the first, at point {}:\n{}\n",
+                      errors_.count(), rows, errors_.first_point(), errors_.first()));
+    if (!broken.empty()) surroundings_.err(fmt::format("gpusim sweep: {}\n", broken));
+    if (done < all_.count()) {
+      surroundings_.err(fmt::format(
+          "gpusim sweep: interrupted: {} of {} are done{}\n", done, points_text(all_.count()),
+          arguments_.out.empty() ? "" : fmt::format(" and in {}; --resume goes on with it", arguments_.out)));
+      return signal == SIGINT ? ExitCode::Interrupted
+             : signal != 0    ? ExitCode::Terminated
+                              : ExitCode::InternalError;
+    }
+    if (!arguments_.out.empty())
+      surroundings_.err(fmt::format("{}{} in {:.2f} s: {}\n", points_text(done - before_),
+                                    before_ > 0 ? fmt::format(", after {} before", before_) : "", seconds,
+                                    arguments_.out));
+    return rows > 0 && errors_.count() == rows ? ExitCode::BadInput : ExitCode::Done;
+  }
+
+  const SweepArguments& arguments_;
+  const Surroundings& surroundings_;
+  sweep::Ranks& ranks_;
+  int jobs_ = 1;
+  std::optional<SweepPlan> plan_;
+  sweep::Stretch all_;
+  std::unique_ptr<sweep::Table> table_;  ///< Of the first rank.
+  std::int64_t before_ = 0;              ///< Points done in an earlier run.
+  RowErrors errors_;
+};
+
+}  // namespace
+
+ExitCode run_sweep(const SweepArguments& arguments, const Surroundings& surroundings) {
+  if (sweep::is_part_of_job() && !sweep::has_mpi())
+    refuse("gpusim sweep", "started as part of an MPI job, and built without MPI",
+           "install libopenmpi-dev and build again, or give each process its part with --shard");
+  sweep::Ranks ranks;
+  const Surroundings own = ranks.is_first() ? surroundings : silent(surroundings);
+  Sweep sweep(arguments, own, ranks);
+  try {
+    sweep.prepare();
+  } catch (const std::exception&) {
+    ranks.agree(false);
+    if (!ranks.is_first()) return ExitCode::BadInput;
+    throw;
+  }
+  if (!ranks.agree(true)) {
+    own.err("gpusim sweep: another rank cannot read the scenario as this one does\n");
+    return ExitCode::BadInput;
+  }
+  return sweep.run();
 }
 
 }  // namespace gpusim

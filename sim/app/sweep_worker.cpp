@@ -134,6 +134,20 @@ void RowErrors::add(std::int64_t point, const std::string& what) {
   first_ = what;
 }
 
+std::string RowErrors::to_text() const {
+  return std::to_string(count_) + '\n' + std::to_string(first_point_) + '\n' + first_;
+}
+
+void RowErrors::add(std::string_view text) {
+  const std::size_t count_end = text.find('\n');
+  const std::size_t point_end = text.find('\n', count_end + 1);
+  const std::int64_t count = std::stoll(std::string(text.substr(0, count_end)));
+  if (count == 0) return;
+  add(std::stoll(std::string(text.substr(count_end + 1, point_end - count_end - 1))),
+      std::string(text.substr(point_end + 1)));
+  count_ += count - 1;
+}
+
 std::unique_ptr<sweep::Worker> make_sweep_worker(const SweepPlan& plan, RowErrors& errors) {
   return std::make_unique<PointWorker>(plan, errors);
 }

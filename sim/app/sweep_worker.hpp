@@ -2,13 +2,13 @@
 // One point of a sweep: the scenario with its values set, simulated, as rows.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/app/run_variant.hpp"
@@ -26,6 +26,9 @@ namespace gpusim {
 class RowErrors {
  public:
   void add(std::int64_t point, const std::string& what);
+  /// All of it, for another process to add().
+  std::string to_text() const;
+  void add(std::string_view text);
   std::int64_t count() const { return count_; }
   std::int64_t first_point() const { return first_point_; }
   const std::string& first() const { return first_; }

@@ -213,3 +213,145 @@ TEST_CASE("A bare trace can be swept") {
   CHECK(result.exit_code == 0);
   CHECK(lines_of(result.out).size() == 3);
 }
+
+namespace {
+
+/// Each row without its last result column and error.
+std::vector<std::string> without_last(const std::vector<std::string>& rows) {
+  std::vector<std::string> cut;
+  for (const std::string& row : rows) {
+    std::string text = row.substr(0, row.rfind(','));
+    cut.push_back(text.substr(0, text.rfind(',')));
+  }
+  return cut;
+}
+
+/// Columns that times tell, for which programs are put together where they can be.
+constexpr const char* times =
+    "makespan,step_time,gpu_utilization,idle.dispatch,idle.gap,kernels,host.blocked_queue";
+
+/// The rows of the times, and the same from points that are read one by one: the regime needs more than
+/// times.
+void check_points_one_by_one(const Folder& folder, const std::string& arguments) {
+  INFO(arguments);
+  const Result fast = run_gpusim(folder, arguments + " --columns " + times);
+  const Result slow = run_gpusim(folder, arguments + " --columns " + times + ",regime");
+  INFO(fast.err << slow.err);
+  REQUIRE(fast.exit_code == 0);
+  REQUIRE(slow.exit_code == 0);
+  const std::vector<std::string> rows = lines_of(fast.out);
+  const std::vector<std::string> expected = without_last(lines_of(slow.out));
+  REQUIRE(rows.size() == expected.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    // Rows with an error end in its text.
+    if (rows[i].find(": error: ") != std::string::npos) continue;
+    CHECK(rows[i] == expected[i] + (i == 0 ? ",error" : ","));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Points put together from axes are those that are read one by one") {
+  const Folder folder;
+  const auto sweep = [&](const std::string& file, const std::string& axes) {
+    check_points_one_by_one(folder, "sweep " + quoted(file) + " " + axes);
+  };
+  const std::string copies = folder.write("copies.yaml", R"(name: copies
+hardware: h200
+workload:
+  kernels:
+    - {copy: h2d, bytes: 4 MiB, stream: up}
+    - {kernel: roofs, bytes: 16 MiB, flops: 1 GFLOP, dtype: bf16, repeat: 5}
+    - {kernel: fixed, duration: 3 us, repeat: 20}
+    - {memset: zeros, bytes: 32 MiB, repeat: 3}
+    - {copy: d2h, bytes: 4 B, blocking: true}
+variants:
+  eager: {}
+  graph: {cuda_graph: full}
+  isolated: {steps: 3}
+)");
+  const std::string launch = "--vary 'hardware.launch.call=1 us:9 us:1 us' ";
+  const std::string bandwidth = "--vary 'hardware.memory.bandwidth=1 TB/s:6 TB/s:500 GB/s' ";
+  sweep(copies, launch + bandwidth);
+  sweep(copies, launch + "--vary 'workload.kernels.2.duration=1 us:9 us:1 us,x'");
+  sweep(copies, launch + "--vary 'hardware.launch.arrival_after_call=0 us:9 us:1 us'");
+  sweep(copies, launch + "--vary hardware.launch.queue_depth=1:10:1");
+  sweep(copies, bandwidth + "--vary 'workload.kernels.1.bytes=1 MiB:64 MiB:8 MiB'");
+  sweep(copies, bandwidth + "--vary 'hardware.peak.bf16=100 TFLOP/s:900 TFLOP/s:100 TFLOP/s'");
+  sweep(copies,
+        "--vary 'workload.kernels.0.bytes=1 MiB:64 MiB:8 MiB' --vary 'hardware.host_link.h2d=10 GB/s:60 "
+        "GB/s:10 GB/s'");
+  sweep(copies,
+        launch + "--vary hardware=h200,a100_80gb,t4 --vary 'workload.kernels.2.duration=1 us:9 us:2 us'");
+  const std::string scenarios = std::string(GPUSIM_SOURCE_DIR) + "/scenarios/";
+  sweep(scenarios + "launch_bound_decode.yaml",
+        "--vary 'workload.kernels.0.launch=1 us:9 us:1 us' --vary 'workload.kernels.0.duration=1 us:9 us:1 "
+        "us'");
+  sweep(scenarios + "streams_share_a_gpu.yaml",
+        "--variant memory_bound --vary 'variants.memory_bound.workload.kernels.0.bytes=1 GB:5 GB:500 MB' "
+        "--vary "
+        "'variants.memory_bound.workload.kernels.1.duration=100 us:2 ms:200 us'");
+}
+
+TEST_CASE("A swept point is the point that run sets, for kernels, networks, compilers, training and traces") {
+  const Folder folder;
+  const std::string network = folder.write("network.yaml", R"(name: network
+hardware: h200
+host: xeon-h200-cloud
+workload: {network: llama_160m, step: decode, batch: 1, sequence: 128}
+variants:
+  eager: {}
+  graph: {cuda_graph: full}
+  compiled: {backend: inductor, mode: reduce-overhead}
+)");
+  const std::string training = folder.write("training.yaml", R"(name: training
+hardware: h200
+host: xeon-h200-cloud
+workload: {network: gpt2, step: training, batch: 2, sequence: 128}
+variants:
+  eager: {}
+  compiled: {backend: inductor}
+)");
+  const std::string trace = std::string(GPUSIM_SOURCE_DIR) + "/tests/golden/near_the_roofs.trace.json";
+  const std::string launch = "hardware.launch.call=2 us,5 us";
+  const std::string bandwidth = "hardware.memory.bandwidth=3 TB/s,4.8 TB/s";
+  struct Case {
+    std::string file;
+    std::string first;
+    std::string second;
+  };
+  for (const Case& c :
+       {Case{network, launch, bandwidth}, Case{network, "host.speed=0.5,2", "workload.batch=1,4"},
+        Case{training, launch, bandwidth}, Case{training, "host.speed=0.5,2", "workload.batch=1,2"},
+        Case{trace, "hardware=h200,a100_80gb", launch}}) {
+    const Result sweep = run_gpusim(folder, "sweep " + quoted(c.file) + " --columns all --vary " +
+                                                quoted(c.first) + " --vary " + quoted(c.second));
+    INFO(c.file << "\n" << sweep.err);
+    REQUIRE(sweep.exit_code == 0);
+    const std::vector<std::string> rows = lines_of(sweep.out);
+    const auto values = [](const std::string& axis) {
+      const std::string list = axis.substr(axis.find('=') + 1);
+      return std::vector<std::string>{list.substr(0, list.find(',')), list.substr(list.find(',') + 1)};
+    };
+    const auto path = [](const std::string& axis) { return axis.substr(0, axis.find('=') + 1); };
+    std::size_t row = 1;
+    for (const std::string& first : values(c.first))
+      for (const std::string& second : values(c.second)) {
+        const Result run = run_gpusim(folder, "run " + quoted(c.file) + " --format csv --set " +
+                                                  quoted(path(c.first) + first) + " --set " +
+                                                  quoted(path(c.second) + second));
+        const std::vector<std::string> lines = lines_of(run.out);
+        for (std::size_t i = 1; i < lines.size(); ++i, ++row) {
+          // Behind scenario, file and variant.
+          std::size_t begin = 0;
+          for (int k = 0; k < 3; ++k) begin = lines[i].find(',', begin) + 1;
+          REQUIRE(row < rows.size());
+          const std::string& line = rows[row];
+          // What would make a step fit is only looked for if all columns are asked for, as here.
+          CHECK_THAT(line,
+                     ContainsSubstring("," + first + "," + second + "," + lines[i].substr(begin) + ","));
+        }
+      }
+    CHECK(row == rows.size());
+  }
+}
