@@ -17,7 +17,9 @@
 #include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/explain_command.hpp"
+#include "sim/app/junit.hpp"
 #include "sim/app/run_variant.hpp"
+#include "sim/app/shell_support.hpp"
 #include "sim/app/sweep_command.hpp"
 #include "sim/app/trace_commands.hpp"
 #include "sim/app/trace_use_commands.hpp"
@@ -52,6 +54,7 @@ struct RunArguments {
   std::optional<std::int64_t> seed;
   std::string format = "text";
   std::string trace;
+  std::string junit;
   bool critical_path = false;
   bool curve = false;
 };
@@ -59,6 +62,14 @@ struct RunArguments {
 std::string with_newline(std::string text) {
   if (text.empty() || text.back() != '\n') text += '\n';
   return text;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  errno = 0;
+  std::ofstream stream(path, std::ios::binary);
+  stream << text;
+  stream.flush();
+  if (!stream) throw UsageError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
 }
 
 class Command {
@@ -112,7 +123,7 @@ class Command {
     std::size_t failed = 0;
     std::size_t broken = 0;
     std::size_t checked = 0;
-    std::string failures;
+    std::vector<JunitCase> cases;
     for (const fs::path& file : files) {
       try {
         TraceStore traces;
@@ -121,6 +132,8 @@ class Command {
         std::string messages;
         for (const report::ExpectationResult& expectation : result.expectations) {
           ++checked;
+          cases.push_back({file.string(), expectation.path + ' ' + expectation.relation,
+                           expectation.pass ? "" : describe(expectation), ""});
           if (expectation.pass) {
             ++passed;
           } else {
@@ -128,12 +141,14 @@ class Command {
           }
         }
         if (!messages.empty()) ++failed;
+        if (result.expectations.empty()) cases.push_back({file.string(), "runs", "", ""});
         out(fmt::format("{} {}: {} of {} expectations hold\n", messages.empty() ? "ok    " : "FAILED",
                         file.string(), passed, result.expectations.size()));
         out(messages);
       } catch (const std::exception& error) {
         if (!report_bad_input(error)) throw;
         ++broken;
+        cases.push_back({file.string(), "runs", "", error.what()});
         out(fmt::format("ERROR  {}\n", file.string()));
       }
     }
@@ -141,6 +156,7 @@ class Command {
                     checked, checked == 1 ? "" : "s",
                     failed == 0 && broken == 0 ? std::string("all hold")
                                                : fmt::format("{} failed, {} could not run", failed, broken)));
+    if (!arguments.junit.empty()) write_file(arguments.junit, to_junit(cases));
     if (broken > 0) return ExitCode::BadInput;
     return failed > 0 ? ExitCode::ExpectationFailed : ExitCode::Done;
   }
@@ -380,6 +396,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("PATH")
       ->required();
   add_scenario_options(*test_app, test);
+  test_app->add_option("--junit", test.junit, "Write the results as JUnit XML too")->type_name("OUT.xml");
 
   RunArguments explain_arguments;
   CLI::App* explain_app = app.add_subcommand(
@@ -462,6 +479,16 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->check(CLI::IsMember({"text", "csv"}))
       ->type_name("FORMAT");
 
+  std::string shell;
+  CLI::App* completion_app =
+      app.add_subcommand("completion", "Print what makes a shell complete gpusim's words");
+  completion_app->add_option("shell", shell, "bash or zsh")
+      ->check(CLI::IsMember({"bash", "zsh"}))
+      ->type_name("SHELL")
+      ->required();
+  CLI::App* man_app = app.add_subcommand("man", "Print the manual page, as roff");
+  add_examples(app);
+
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
@@ -479,6 +506,12 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*test_app) return command.test(test.files, test);
     if (*explain_app) return command.explained(explain_arguments);
     if (*sweep_app) return run_sweep(sweep, surroundings);
+    if (*completion_app || *man_app) {
+      surroundings.out(*man_app          ? manual_page(app, GPUSIM_VERSION)
+                       : shell == "bash" ? bash_completion(app)
+                                         : zsh_completion(app));
+      return ExitCode::Done;
+    }
     if (*list_app) return command.list(list_what);
     if (*validate_app) return run_validate(validation, surroundings);
     if (*calibrate_app) return run_calibrate(calibration, surroundings, command.search_path());
