@@ -4,7 +4,9 @@
 #pragma once
 
 #include "sim/app/command_line.hpp"
+#include "sim/app/trace_calibrate_command.hpp"
 #include "sim/app/trace_diff_command.hpp"
+#include "sim/app/trace_import_command.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/names.hpp"
 
@@ -24,12 +26,18 @@ class TraceUseCommands {
   ExitCode run(const Surroundings& surroundings, const config::SearchPath& search) const;
 
  private:
+  void add_calibrate(CLI::App& trace);
   void add_diff(CLI::App& trace);
+  void add_import(CLI::App& trace);
   void add_what_if(CLI::App& trace);
 
+  TraceCalibrateArguments calibrate_;
   DiffArguments diff_;
+  ImportArguments import_;
   WhatIfArguments what_if_;
+  CLI::App* calibrate_app_ = nullptr;
   CLI::App* diff_app_ = nullptr;
+  CLI::App* import_app_ = nullptr;
   CLI::App* what_if_app_ = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/app/trace_what_if_command.hpp"
 
-#include "models/units/text.hpp"
+#include "sim/app/trace_import_command.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/trace_use/what_if_report.hpp"
@@ -35,19 +35,9 @@ ExitCode run_trace_what_if(const WhatIfArguments& arguments, const Surroundings&
   for (const std::string& text : arguments.changes)
     errors.collect([&] { changes.push_back(parse_change(text)); });
   WhatIfOptions options;
-  if (arguments.host_time == "traced") {
-    options.host_factor = 1;
-  } else if (arguments.host_time != "auto") {
-    const Parsed<double> factor = parse_quantity<double>(arguments.host_time);
-    if (factor && factor.value() >= 0.001 && factor.value() <= 1000) {
-      options.host_factor = factor.value();
-    } else {
-      errors.add(Diagnostic{.where = {.file = "--host-time", .line = 0, .column = 0},
-                            .path = "",
-                            .what = "'" + arguments.host_time + "' is no factor between 0.001 and 1000",
-                            .hint = "write 'auto', 'traced' or a factor such as 0.6"});
-    }
-  }
+  errors.collect([&] {
+    if (const double factor = host_time_factor(arguments.host_time); factor > 0) options.host_factor = factor;
+  });
   errors.collect([&] { options.host = host_by_name(arguments.host, "--host", search); });
   errors.throw_if_any();
   const Trace trace = read_trace(arguments.trace);

@@ -95,6 +95,7 @@ class Builder {
 
   BuiltProgram build(const KernelsWorkload& workload) {
     result_.machine = build_machine(variant_.hardware);
+    steps_ = workload.steps;
     engine::Program& program = result_.program;
     program.seed = variant_.seed;
     for (const DurationDistribution& d : workload.distributions) {
@@ -112,6 +113,7 @@ class Builder {
       program.threads.push_back({thread.name, {}, {}});
       emit(thread.items);
     }
+    result_.steps_per_program = workload.steps;
     if (serial_time_ > static_cast<double>(step_time_max.count()))
       throw ConfigError("workload", "one step adds up to more than 24 h of simulated time (step_time_max)",
                         "check the units and repeats of the durations");
@@ -127,32 +129,50 @@ class Builder {
   }
 
   void emit(const LoopItem& loop) {
-    for (std::int64_t i = 0; i < loop.repeat; ++i) emit(loop.body);
+    // A loop over as many steps as the lists hold is one over steps: no CUDA graph reaches across them.
+    const bool steps =
+        depth_ == 0 && loop.repeat > 1 && loop.repeat == steps_ && result_.program.threads.size() == 1;
+    ++depth_;
+    for (std::int64_t i = 0; i < loop.repeat; ++i) {
+      if (steps && i > 0)
+        result_.step_starts.push_back(
+            {0, static_cast<Index>(result_.program.threads.back().instructions.size())});
+      emit(loop.body);
+    }
+    --depth_;
   }
 
   void emit(const KernelItem& item) {
     const std::vector<Index>& ops = ops_of(item);
     std::size_t& turn = turn_[&item];
     for (std::int64_t i = 0; i < item.repeat; ++i) {
+      push_host(item.launch);
       emit_waits(item.after, item.stream);
       push_launch(ops[turn], item.stream, item.launch, launch_.call);
       turn = turn + 1 == ops.size() ? 0 : turn + 1;
     }
   }
 
+  /// CPU work that an item has before its call.
+  void push_host(const LaunchTimes& times) {
+    if (times.host > Picoseconds(0)) push({.call = Call::Work, .duration = times.host});
+  }
+
   void emit(const CopyItem& item) {
     const Index op = ops_of(item).front();
     for (std::int64_t i = 0; i < item.repeat; ++i) {
+      push_host(item.launch);
       emit_waits(item.after, item.stream);
       Instruction& instruction = push_launch(op, item.stream, item.launch, launch_.copy_call);
       instruction.blocking = item.blocking;
-      if (item.blocking) instruction.return_latency = launch_.sync_return;
+      if (item.blocking) instruction.return_latency = item.launch.returns.value_or(launch_.sync_return);
     }
   }
 
   void emit(const MemsetItem& item) {
     const Index op = ops_of(item).front();
     for (std::int64_t i = 0; i < item.repeat; ++i) {
+      push_host(item.launch);
       emit_waits(item.after, item.stream);
       push_launch(op, item.stream, item.launch, launch_.memset_call);
     }
@@ -181,6 +201,7 @@ class Builder {
           launch_.cuda_graph.call.points.empty() ? launch_.call : graph_call_time(launch_, nodes));
       instruction.latency =
           item.launch.latency.value_or(instruction.duration + launch_.cuda_graph.arrival_after_call);
+      push_host(item.launch);
       serial_time_ += ops_time;
       push(instruction);
     }
@@ -195,10 +216,12 @@ class Builder {
   }
 
   void emit(const RecordItem& item) {
+    push_host(item.launch);
     push(event_call(Call::Record, item.event, item.stream, item.launch, launch_.event_record));
   }
 
   void emit(const WaitItem& item) {
+    push_host(item.launch);
     push(event_call(Call::StreamWait, item.event, item.stream, item.launch, launch_.stream_wait));
   }
 
@@ -218,8 +241,9 @@ class Builder {
         instruction.object = events_.find(item.name, result_.program.events);
         break;
     }
-    instruction.duration = launch_.sync_call;
-    instruction.return_latency = launch_.sync_return;
+    instruction.duration = item.launch.call.value_or(launch_.sync_call);
+    instruction.return_latency = item.launch.returns.value_or(launch_.sync_return);
+    push_host(item.launch);
     push(instruction);
   }
 
@@ -343,6 +367,7 @@ class Builder {
                 .arithmetic = issue_share_of_traffic(traffic, duration, blocks)});
   }
 
+<<<<<<< HEAD
   /// What the hardware's roofs leave of a kernel without a duration: its bytes at the memory bandwidth or its
   /// FLOPs at the peak of their dtype, whichever takes longer, after the latency that a copy has.
   Picoseconds roof_time(const KernelItem& item) const {
@@ -354,6 +379,18 @@ class Builder {
   }
 
   const std::vector<Index>& ops_of(const KernelItem& item) {
+=======
+  /// A gap of the item's own takes the place of the hardware's gap and least period.
+  static void set_gap(const std::optional<Picoseconds>& gap, bool in_graph, engine::GpuOp& op,
+                      engine::OpInfo& info) {
+    if (!gap) return;
+    op.gap_before = *gap;
+    op.min_period = Picoseconds(0);
+    if (in_graph) info.min_period_in_graph = Picoseconds(0);
+  }
+
+  const std::vector<Index>& ops_of(const KernelItem& item, bool in_graph = false) {
+>>>>>>> 0a1ca66 (trace: import a trace as a scenario, calibrate host and device on traces)
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
@@ -363,6 +400,7 @@ class Builder {
     info.min_period_in_graph = graph_min_period(launch_, item.blocks);
     info.bytes = item.bytes.value();
     info.flops = item.flops.value();
+    set_gap(item.gap, in_graph, op, info);
     const auto classify = [&](Picoseconds duration) {
       return static_cast<engine::GapClass>(gap_class(LaunchedOp::Kernel, duration, item.programmatic));
     };
@@ -383,7 +421,7 @@ class Builder {
     return ops;
   }
 
-  const std::vector<Index>& ops_of(const CopyItem& item) {
+  const std::vector<Index>& ops_of(const CopyItem& item, bool in_graph = false) {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
@@ -415,11 +453,12 @@ class Builder {
         break;
     }
     op.gap_class = static_cast<engine::GapClass>(gap_class(kind, op.duration));
+    set_gap(item.gap, in_graph, op, info);
     ops.push_back(result_.program.add(op, info));
     return ops;
   }
 
-  const std::vector<Index>& ops_of(const MemsetItem& item) {
+  const std::vector<Index>& ops_of(const MemsetItem& item, bool in_graph = false) {
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
@@ -432,6 +471,7 @@ class Builder {
                       : hardware_->copy.latency + transfer_time(item.bytes, hardware_->memory.bandwidth);
     op.gap_class = static_cast<engine::GapClass>(gap_class(LaunchedOp::Memset, op.duration));
     info.footprint = footprint_of_transfer(item.bytes, op.duration);
+    set_gap(item.gap, in_graph, op, info);
     ops.push_back(result_.program.add(op, info));
     return ops;
   }
@@ -452,7 +492,7 @@ class Builder {
 
   template <class ItemType>
   void add_nodes(engine::CudaGraph& graph, const ItemType& item, std::vector<Index> after) {
-    const std::vector<Index>& ops = ops_of(item);
+    const std::vector<Index>& ops = ops_of(item, true);
     for (std::int64_t k = 0; k < item.repeat; ++k) {
       const Index op = ops[static_cast<std::size_t>(k) % ops.size()];
       graph.nodes.push_back({op, std::move(after), NodeKind::Op});
@@ -484,8 +524,10 @@ class Builder {
 
   const Variant& variant_;
   const GpuSpec* hardware_;
-  LaunchSpec launch_;     ///< All zero without hardware.
-  std::int32_t sms_ = 0;  ///< 0: nothing is known about sharing the device.
+  LaunchSpec launch_;       ///< All zero without hardware.
+  std::int64_t steps_ = 1;  ///< That the lists hold.
+  int depth_ = 0;           ///< Of loops.
+  std::int32_t sms_ = 0;    ///< 0: nothing is known about sharing the device.
   BuiltProgram result_;
   Table names_;
   Table events_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/hardware/gpu_spec.hpp"
@@ -69,6 +70,10 @@ struct Replay {
 /// Throws ConfigError for options that cannot be followed (no host or hardware to model with) and for traces
 /// with more streams or threads than the engine has room for.
 Replay build_replay(const Trace& trace, const GpuSpec* hardware, const ReplayOptions& options = {});
+
+/// The name by which host files know an op: "aten::mm" is "mm", "AddmmBackward0" of the autograd engine is
+/// "addmm" with `backward` set.
+std::string host_op_key(std::string_view name, bool& backward);
 
 /// A replayed step beside the trace.
 struct ReplayComparison {

@@ -21,9 +21,9 @@ constexpr double factor_max = 0.95;
 constexpr std::size_t factor_launches_min = 20;
 constexpr int first_call_factor = 10;
 
-/// The name by which host files know an op: "aten::mm" is "mm", "AddmmBackward0" of the autograd engine is
-/// "addmm".
-std::string op_key(std::string_view name, bool& backward) {
+}  // namespace
+
+std::string host_op_key(std::string_view name, bool& backward) {
   constexpr std::string_view evaluate = "autograd::engine::evaluate_function: ";
   backward = name.substr(0, evaluate.size()) == evaluate;
   if (backward) {
@@ -38,19 +38,14 @@ std::string op_key(std::string_view name, bool& backward) {
     return snake;
   }
   if (name.substr(0, 6) == "aten::") name.remove_prefix(6);
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> other_names{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> other_names{
       {{"scaled_dot_product_attention", "sdpa"},
-       {"add_", "add_inplace"},
-       {"copy_", "contiguous_copy"},
        {"contiguous", "contiguous_copy"},
-       {"cross_entropy_loss", "cross_entropy"},
-       {"index_put_", "index_put"}}};
+       {"cross_entropy_loss", "cross_entropy"}}};
   for (const auto& [theirs, ours] : other_names)
     if (name == theirs) return std::string(ours);
   return std::string(name);
 }
-
-}  // namespace
 
 Picoseconds scaled(Picoseconds time, double factor) {
   if (factor == 1) return time;
@@ -128,7 +123,7 @@ void ReplayCost::price_ops() {
   bool training = false;
   bool backward = false;
   for (const std::string& name : trace_.names) {
-    op_key(name, backward);
+    host_op_key(name, backward);
     training = training || backward;
   }
   std::map<std::uint32_t, std::vector<Picoseconds>> launches;  // by thread: starts
@@ -139,7 +134,7 @@ void ReplayCost::price_ops() {
   std::int64_t total = 0;
   for (const TraceSpan& span : trace_.cpu_ops) {
     if (span.depth != 0) continue;
-    const std::string key = op_key(trace_.name_of(span.name), backward);
+    const std::string key = host_op_key(trace_.name_of(span.name), backward);
     const HostOpMode mode = backward   ? HostOpMode::Backward
                             : training ? HostOpMode::Grad
                                        : HostOpMode::NoGrad;

@@ -28,10 +28,14 @@ struct KernelDuration {
   friend bool operator==(const KernelDuration&, const KernelDuration&) = default;
 };
 
-/// CPU side of putting something into a stream. Absent: from the hardware's launch model.
+/// CPU side of putting something into a stream, or of waiting for it. Absent: from the hardware's launch
+/// model.
 struct LaunchTimes {
   std::optional<Picoseconds> call;     ///< CPU time of the call.
   std::optional<Picoseconds> latency;  ///< Start of the call until the stream can act on it.
+  std::optional<Picoseconds>
+      returns;          ///< Synchronisations, blocking copies: completion until the call returns.
+  Picoseconds host{0};  ///< CPU work before the call.
   friend bool operator==(const LaunchTimes&, const LaunchTimes&) = default;
 };
 
@@ -54,6 +58,8 @@ struct KernelItem {
       arithmetic;              ///< Share of the issue slots of its SMs, alone; absent: from its traffic.
   bool memory_hidden = false;  ///< Its memory traffic hides behind other work.
   bool programmatic = false;
+  /// From the end of the stream's previous op; negative: before it. Absent: the hardware's gap and period.
+  std::optional<Picoseconds> gap;
   std::vector<std::string> after;  ///< Events; the waits ride on the launch.
   friend bool operator==(const KernelItem&, const KernelItem&) = default;
 };
@@ -68,6 +74,8 @@ struct CopyItem {
   std::optional<Picoseconds>
       duration;  ///< Absent: bytes over the hardware's bandwidth, plus its copy latency.
   bool blocking = false;
+  /// From the end of the stream's previous op; negative: before it. Absent: the hardware's gap and period.
+  std::optional<Picoseconds> gap;
   std::int64_t repeat = 1;
   std::string stream = default_stream;
   LaunchTimes launch;
@@ -79,6 +87,8 @@ struct MemsetItem {
   std::string name;
   Bytes bytes{0};
   std::optional<Picoseconds> duration;  ///< Absent: bytes over the memory bandwidth, plus the copy latency.
+  /// From the end of the stream's previous op; negative: before it. Absent: the hardware's gap and period.
+  std::optional<Picoseconds> gap;
   std::int64_t repeat = 1;
   std::string stream = default_stream;
   LaunchTimes launch;
@@ -112,8 +122,9 @@ struct WaitItem {
 struct SynchronizeItem {
   enum class Target : std::uint8_t { Device, Stream, Event };
   Target target = Target::Device;
-  std::string name;  ///< Of the stream or event.
-  int device = 0;    ///< Target::Device.
+  std::string name;    ///< Of the stream or event.
+  int device = 0;      ///< Target::Device.
+  LaunchTimes launch;  ///< Its latency is not used.
   friend bool operator==(const SynchronizeItem&, const SynchronizeItem&) = default;
 };
 
@@ -205,6 +216,7 @@ struct KernelsWorkload {
   std::vector<ThreadItems> threads;
   std::vector<DurationDistribution> distributions;
   std::vector<StreamPlace> streams;  ///< Those not listed are on device 0.
+  std::int64_t steps = 1;            ///< Steps of the user that the lists hold: figures are per step.
   friend bool operator==(const KernelsWorkload&, const KernelsWorkload&) = default;
 };
 

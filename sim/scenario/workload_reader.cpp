@@ -66,6 +66,8 @@ class WorkloadReader {
       KernelsWorkload& kernels = workload.source.emplace<KernelsWorkload>();
       fields.optional_with("distributions", [&](const Node& all) { read_distributions(all, kernels); });
       fields.optional_with("streams", [&](const Node& all) { read_streams(all, kernels); });
+      fields.optional("steps_in_lists", kernels.steps, at_least(std::int64_t{1}),
+                      at_most(std::int64_t{1'000'000}));
       fields.optional_with("kernels", [&](const Node& list) { read_thread("main", list, kernels); });
       fields.optional_with("threads", [&](const Node& threads) {
         for (const auto& [name, list] : threads.entries()) {
@@ -326,8 +328,23 @@ class WorkloadReader {
   }
 
   void read_launch(Fields& fields, LaunchTimes& launch) {
-    fields.optional("launch", launch.call, non_negative, at_most(duration_max));
+    read_call(fields, launch);
     fields.optional("latency", launch.latency, non_negative, at_most(duration_max));
+  }
+
+  void read_call(Fields& fields, LaunchTimes& launch) {
+    fields.optional("host", launch.host, non_negative, at_most(duration_max));
+    fields.optional("launch", launch.call, non_negative, at_most(duration_max));
+  }
+
+  static void read_gap(Fields& fields, std::optional<Picoseconds>& gap) {
+    fields.optional("gap", gap, at_least(-duration_max), at_most(duration_max));
+  }
+
+  /// Instructions of one execution: waits that ride on the launch, host work, the call.
+  template <class ItemType>
+  static std::int64_t instructions_of(const ItemType& item) {
+    return 1 + static_cast<std::int64_t>(item.after.size()) + (item.launch.host > Picoseconds(0) ? 1 : 0);
   }
 
   void read_after(Fields& fields, std::vector<std::string>& events) {
@@ -409,9 +426,10 @@ class WorkloadReader {
     fields.optional("blocks", item.blocks, non_negative);
     read_footprint(fields, item);
     fields.optional("programmatic", item.programmatic);
+    read_gap(fields, item.gap);
     read_placement(fields, item, in_graph);
     fields.done();
-    if (!in_graph) count(node, times(item.repeat, 1 + static_cast<std::int64_t>(item.after.size())));
+    if (!in_graph) count(node, times(item.repeat, instructions_of(item)));
     return item;
   }
 
@@ -493,7 +511,14 @@ class WorkloadReader {
       });
     fields.optional("name", item.name);
     read_priced(fields, item, peer);
-    if (!in_graph) fields.optional("blocking", item.blocking);
+    if (!in_graph) {
+      fields.optional("blocking", item.blocking);
+      fields.optional("return", item.launch.returns, non_negative, at_most(duration_max));
+      if (item.launch.returns && !item.blocking)
+        fields.errors().add(node.at("return").diagnostic(
+            "says nothing of a copy that does not block the host", "write 'blocking: true' beside it"));
+    }
+    read_gap(fields, item.gap);
     read_repeat(fields, item.repeat);
     read_placement(fields, item, in_graph);
     fields.done();
@@ -501,7 +526,7 @@ class WorkloadReader {
     if (peer && item.to == from)
       node.at("to").fail(fmt::format("the copy comes from device {} itself", from),
                          "'streams: {NAME: {device: 1}}' beside 'kernels' puts a stream on another device");
-    if (!in_graph) count(node, times(item.repeat, 1 + static_cast<std::int64_t>(item.after.size())));
+    if (!in_graph) count(node, times(item.repeat, instructions_of(item)));
     return item;
   }
 
@@ -510,10 +535,11 @@ class WorkloadReader {
     Fields fields(node);
     fields.required_with("memset", [&](const Node& name) { item.name = read_name(name); });
     read_priced(fields, item);
+    read_gap(fields, item.gap);
     read_repeat(fields, item.repeat);
     read_placement(fields, item, in_graph);
     fields.done();
-    if (!in_graph) count(node, times(item.repeat, 1 + static_cast<std::int64_t>(item.after.size())));
+    if (!in_graph) count(node, times(item.repeat, instructions_of(item)));
     return item;
   }
 
@@ -547,7 +573,7 @@ class WorkloadReader {
     events_.insert(item.event);
     read_event_place(fields, item, in_graph);
     fields.done();
-    if (!in_graph) count(node, 1);
+    if (!in_graph) count(node, item.launch.host > Picoseconds(0) ? 2 : 1);
     return item;
   }
 
@@ -557,7 +583,7 @@ class WorkloadReader {
     fields.required_with("wait", [&](const Node& event) { item.event = read_name(event); });
     read_event_place(fields, item, in_graph);
     fields.done();
-    if (!in_graph) count(node, 1);
+    if (!in_graph) count(node, item.launch.host > Picoseconds(0) ? 2 : 1);
     return item;
   }
 
@@ -588,8 +614,10 @@ class WorkloadReader {
       references_.push_back(
           {stream ? NameKind::Stream : NameKind::Event, stream ? *stream : *event, item.name});
     });
+    read_call(fields, item.launch);
+    fields.optional("return", item.launch.returns, non_negative, at_most(duration_max));
     fields.done();
-    count(node, 1);
+    count(node, item.launch.host > Picoseconds(0) ? 2 : 1);
     return item;
   }
 
@@ -658,7 +686,7 @@ class WorkloadReader {
     read_repeat(fields, item.repeat);
     read_launch(fields, item.launch);
     fields.done();
-    count(node, item.repeat);
+    count(node, times(item.repeat, item.launch.host > Picoseconds(0) ? 2 : 1));
     return item;
   }
 

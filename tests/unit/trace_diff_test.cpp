@@ -188,8 +188,8 @@ TEST_CASE("The rows of any two traces add up to the difference, to the picosecon
   namespace fs = std::filesystem;
   std::vector<std::string> files;
   for (const std::string& folder : {std::string(GPUSIM_SHARED_DIR) + "/traces/public",
-                                   std::string(GPUSIM_SHARED_DIR) + "/measured/h200/traces",
-                                   std::string(GPUSIM_SOURCE_DIR) + "/tests/data/traces"})
+                                    std::string(GPUSIM_SHARED_DIR) + "/measured/h200/traces",
+                                    std::string(GPUSIM_SOURCE_DIR) + "/tests/data/traces"})
     if (fs::exists(folder))
       for (const auto& entry : fs::directory_iterator(folder))
         if (entry.path().extension() == ".gz") files.push_back(entry.path().string());
