@@ -367,7 +367,6 @@ class Builder {
                 .arithmetic = issue_share_of_traffic(traffic, duration, blocks)});
   }
 
-<<<<<<< HEAD
   /// What the hardware's roofs leave of a kernel without a duration: its bytes at the memory bandwidth or its
   /// FLOPs at the peak of their dtype, whichever takes longer, after the latency that a copy has.
   Picoseconds roof_time(const KernelItem& item) const {
@@ -378,8 +377,6 @@ class Builder {
     return hardware_->copy.latency + time;
   }
 
-  const std::vector<Index>& ops_of(const KernelItem& item) {
-=======
   /// A gap of the item's own takes the place of the hardware's gap and least period.
   static void set_gap(const std::optional<Picoseconds>& gap, bool in_graph, engine::GpuOp& op,
                       engine::OpInfo& info) {
@@ -390,7 +387,6 @@ class Builder {
   }
 
   const std::vector<Index>& ops_of(const KernelItem& item, bool in_graph = false) {
->>>>>>> 0a1ca66 (trace: import a trace as a scenario, calibrate host and device on traces)
     std::vector<Index>& ops = ops_[&item];
     if (!ops.empty()) return ops;
     engine::GpuOp op;
