@@ -95,9 +95,9 @@ TEST_CASE("float32_matmul: highest takes fp32 products off the tensor cores, and
   const std::string fp32 = small + ", dtype: fp32";
   const report::VariantResult high = run(scenario(fp32));
   const report::VariantResult highest = run(scenario(fp32 + ", float32_matmul: highest"));
-  CHECK(run(scenario(fp32 + ", float32_matmul: high")).device->dtype == high.device->dtype);
-  CHECK(high.device->dtype == "tf32");
-  CHECK(highest.device->dtype == "fp32");
+  CHECK(run(scenario(fp32 + ", float32_matmul: high")).device.dtype == high.device.dtype);
+  CHECK(high.device.dtype == "tf32");
+  CHECK(highest.device.dtype == "fp32");
   const Picoseconds fast = report::metrics(high).gpu_busy;
   CHECK(report::metrics(highest).gpu_busy > fast + fast / 2);
   // Under autocast nothing changes: its products are in 16 bits.
