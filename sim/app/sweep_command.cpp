@@ -15,6 +15,7 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/sweep_plan.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/sweep/ranks.hpp"
 
 namespace gpusim {
@@ -23,7 +24,7 @@ namespace {
 int jobs_of(const SweepArguments& arguments) {
   constexpr std::int64_t most = 4096;
   if (arguments.jobs < 0 || arguments.jobs > most)
-    throw ConfigError(Diagnostic{.where = {"--jobs", 0, 0},
+    throw ConfigError(Diagnostic{.where = whole("--jobs"),
                                  .path = {},
                                  .what = fmt::format("must be 1 to {}, not {}", most, arguments.jobs),
                                  .hint = "leave it away for one thread a core"});
@@ -86,7 +87,7 @@ Surroundings silent(const Surroundings& surroundings) {
 
 void refuse(const char* option, std::string what, std::string hint) {
   throw ConfigError(
-      Diagnostic{.where = {option, 0, 0}, .path = {}, .what = std::move(what), .hint = std::move(hint)});
+      Diagnostic{.where = whole(option), .path = {}, .what = std::move(what), .hint = std::move(hint)});
 }
 
 class Sweep {

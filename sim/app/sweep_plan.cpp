@@ -13,6 +13,7 @@
 #include "sim/app/expectations.hpp"
 #include "sim/app/sweep_knobs.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/report/metrics.hpp"
 
 namespace gpusim {
@@ -133,7 +134,7 @@ class Digest {
 
 std::int64_t checked(const char* option, std::optional<std::int64_t> value, std::int64_t least) {
   if (value && *value < least)
-    throw ConfigError(Diagnostic{.where = {option, 0, 0},
+    throw ConfigError(Diagnostic{.where = whole(option),
                                  .path = {},
                                  .what = fmt::format("must be at least {}, not {}", least, *value),
                                  .hint = {}});
@@ -150,7 +151,7 @@ sweep::Points points_of(const SweepArguments& arguments) {
   if (arguments.zip) drawing.combine = sweep::Combine::Zip;
   if (arguments.random) {
     if (arguments.zip)
-      throw ConfigError(Diagnostic{.where = {"--random", 0, 0},
+      throw ConfigError(Diagnostic{.where = whole("--random"),
                                    .path = {},
                                    .what = "draws from all combinations, and --zip has none",
                                    .hint = "give one of the two"});
@@ -186,7 +187,7 @@ std::vector<std::string> result_columns(const std::vector<std::string>& wanted) 
     }
     const auto path = report::path_of_field(name);
     if (!path || *path == "variant") {
-      errors.add({.where = {"--columns " + name, 0, 0},
+      errors.add({.where = whole("--columns " + name),
                   .path = {},
                   .what = "no such figure",
                   .hint = nearest_name(name, known)

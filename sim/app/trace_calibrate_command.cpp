@@ -9,6 +9,7 @@
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/calibration_reader.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/report/format.hpp"
 #include "sim/trace_use/calibrate_trace.hpp"
 
@@ -20,10 +21,7 @@ void write(const std::string& path, const std::string& text) {
   file << text;
   file.flush();
   if (!file)
-    throw ConfigError(Diagnostic{.where = {.file = path, .line = 0, .column = 0},
-                                 .path = "",
-                                 .what = "cannot be written",
-                                 .hint = ""});
+    throw ConfigError(Diagnostic{.where = whole(path), .path = "", .what = "cannot be written", .hint = ""});
 }
 
 std::string host_table(const HostFit& fit) {
@@ -111,7 +109,7 @@ ExitCode run_trace_calibrate(const TraceCalibrateArguments& arguments, const Sur
   if (!arguments.hardware_out.empty()) {
     if (hardware.empty())
       throw ConfigError(
-          Diagnostic{.where = {.file = "--hardware-out", .line = 0, .column = 0},
+          Diagnostic{.where = whole("--hardware-out"),
                      .path = "",
                      .what = "the traces say nothing about the device",
                      .hint = "name its GPU with --hardware, or record shapes with record_shapes=True"});

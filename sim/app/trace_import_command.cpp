@@ -8,6 +8,7 @@
 #include "models/units/text.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/trace_use/import.hpp"
 
 namespace gpusim {
@@ -17,7 +18,7 @@ double host_time_factor(const std::string& text) {
   if (text == "auto") return 0;
   const Parsed<double> factor = parse_quantity<double>(text);
   if (factor && factor.value() >= 0.001 && factor.value() <= 1000) return factor.value();
-  throw ConfigError(Diagnostic{.where = {.file = "--host-time", .line = 0, .column = 0},
+  throw ConfigError(Diagnostic{.where = whole("--host-time"),
                                .path = "",
                                .what = fmt::format("'{}' is no factor between 0.001 and 1000", text),
                                .hint = "write 'auto', 'traced' or a factor such as 0.6"});

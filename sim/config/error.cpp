@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "models/units/text.hpp"
+#include "sim/config/whole.hpp"
 
 namespace gpusim {
 namespace {
@@ -48,6 +49,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+Location whole(std::string name) {
+  return {.file = std::move(name), .line = 0, .column = 0};
+}
 
 std::string to_string(const Location& where) {
   if (where.line == 0) return where.file;

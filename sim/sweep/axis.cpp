@@ -13,6 +13,7 @@
 #include "models/units/quantity.hpp"
 #include "models/units/text.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 
 namespace gpusim::sweep {
 namespace {
@@ -231,7 +232,7 @@ class AxisReader {
   }
 
   [[noreturn]] void fail(std::string what, std::string hint = {}) const {
-    throw ConfigError(Diagnostic{.where = {"--vary " + std::string(argument_), 0, 0},
+    throw ConfigError(Diagnostic{.where = whole("--vary " + std::string(argument_)),
                                  .path = {},
                                  .what = std::move(what),
                                  .hint = std::move(hint)});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/sweep/table.hpp"
 
 #ifdef GPUSIM_HAS_SQLITE
@@ -18,7 +19,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& path, std::string what, std::string hint = {}) {
   throw ConfigError(
-      Diagnostic{.where = {path, 0, 0}, .path = {}, .what = std::move(what), .hint = std::move(hint)});
+      Diagnostic{.where = whole(path), .path = {}, .what = std::move(what), .hint = std::move(hint)});
 }
 
 #ifdef GPUSIM_HAS_SQLITE

@@ -10,13 +10,14 @@
 
 #include "models/units/text.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 
 namespace gpusim::sweep {
 namespace {
 
 [[noreturn]] void fail(const std::string& option, std::string what, std::string hint = {}) {
   throw ConfigError(
-      Diagnostic{.where = {option, 0, 0}, .path = {}, .what = std::move(what), .hint = std::move(hint)});
+      Diagnostic{.where = whole(option), .path = {}, .what = std::move(what), .hint = std::move(hint)});
 }
 
 /// Scrambles 64 bits (the finalizer of MurmurHash3).

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 
 namespace gpusim::sweep {
 namespace {
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& path, std::string what, std::string hint = {}) {
   throw ConfigError(
-      Diagnostic{.where = {path, 0, 0}, .path = {}, .what = std::move(what), .hint = std::move(hint)});
+      Diagnostic{.where = whole(path), .path = {}, .what = std::move(what), .hint = std::move(hint)});
 }
 
 std::string reason() {

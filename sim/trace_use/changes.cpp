@@ -9,6 +9,7 @@
 
 #include "models/units/text.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/trace_use/what_if.hpp"
 
 namespace gpusim {
@@ -17,7 +18,7 @@ namespace {
 using Kind = TraceChange::Kind;
 
 [[noreturn]] void refuse(std::string_view text, std::string what, std::string hint) {
-  throw ConfigError(Diagnostic{.where = {.file = fmt::format("--change {}", text), .line = 0, .column = 0},
+  throw ConfigError(Diagnostic{.where = whole(fmt::format("--change {}", text)),
                                .path = "",
                                .what = std::move(what),
                                .hint = std::move(hint)});

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/program/replay_rules.hpp"
 #include "sim/trace/kernel_names.hpp"
 #include "sim/trace_use/align.hpp"
@@ -31,7 +32,7 @@ class Side {
  public:
   explicit Side(const Trace& t) : trace(t), rules_(derive_rules(t, nullptr)) {
     if (t.ops.empty())
-      throw ConfigError(Diagnostic{.where = {.file = t.file, .line = 0, .column = 0},
+      throw ConfigError(Diagnostic{.where = gpusim::whole(t.file),
                                    .path = "",
                                    .what = "the trace has no GPU op: there is nothing to compare",
                                    .hint = "record it with ProfilerActivity.CUDA"});

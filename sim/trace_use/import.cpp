@@ -14,6 +14,7 @@
 
 #include "sim/config/error.hpp"
 #include "sim/config/load.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/build.hpp"
 #include "sim/program/replay_rules.hpp"
@@ -53,7 +54,7 @@ class Importer {
   ImportedScenario run() {
     if (trace_.ops.empty() && trace_.calls.empty())
       throw ConfigError(
-          Diagnostic{.where = {.file = trace_.file, .line = 0, .column = 0},
+          Diagnostic{.where = whole(trace_.file),
                      .path = "",
                      .what = "the trace has neither GPU ops nor runtime calls: nothing to import",
                      .hint = "record it with ProfilerActivity.CUDA"});

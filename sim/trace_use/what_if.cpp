@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sim/config/error.hpp"
+#include "sim/config/whole.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/capture.hpp"
 #include "sim/program/replay.hpp"
@@ -32,7 +33,7 @@ using engine::no_index;
 constexpr Picoseconds kernel_floor{900'000};
 
 [[noreturn]] void refuse(const TraceChange& change, std::string what, std::string hint) {
-  throw ConfigError(Diagnostic{.where = {.file = "--change " + change.text, .line = 0, .column = 0},
+  throw ConfigError(Diagnostic{.where = whole("--change " + change.text),
                                .path = "",
                                .what = std::move(what),
                                .hint = std::move(hint)});
@@ -471,7 +472,7 @@ class Predictor {
 
 WhatIf what_if(const Trace& trace, const std::vector<TraceChange>& changes, const WhatIfOptions& options) {
   if (trace.ops.empty())
-    throw ConfigError(Diagnostic{.where = {.file = trace.file, .line = 0, .column = 0},
+    throw ConfigError(Diagnostic{.where = whole(trace.file),
                                  .path = "",
                                  .what = "the trace has no GPU op: there is nothing to change",
                                  .hint = "record it with ProfilerActivity.CUDA"});
