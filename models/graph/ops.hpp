@@ -19,6 +19,7 @@ std::vector<OpKind> reduction_ops();
 std::vector<OpKind> product_ops();
 std::vector<OpKind> data_ops();
 std::vector<OpKind> backward_ops();
+std::vector<OpKind> scatter_backward_ops();
 std::vector<OpKind> optimizer_ops();
 
 /// -1 is the last dimension. Throws ShapeError.
@@ -53,5 +54,13 @@ bool copied_for_product(const TensorType& operand, const Dims& batch);
 Convolution convolution_of(const TensorType& x, const TensorType& weight, const Attributes& attributes);
 /// Writing `type` without reading.
 Pointwise fill_work(const TensorType& type);
+
+/// Of a gradient's op: the first input has the shape of another (`what` it is), is floating; an input of
+/// places is integer. Throw ShapeError.
+void want_same_shape(const OpView& op, std::size_t input, std::string_view what);
+void want_floating_gradient(const OpView& op);
+void want_indices(const OpView& op, std::size_t input);
+/// A copy in which the last dimension is innermost, for kernels that read nothing else.
+void add_contiguous(const TensorType& type, std::vector<KernelWork>& work);
 
 }  // namespace gpusim

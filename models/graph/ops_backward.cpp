@@ -9,20 +9,6 @@
 namespace gpusim {
 namespace {
 
-void want_same_shape(const OpView& op, std::size_t input, std::string_view what) {
-  if (op.in().shape == op.in(input).shape) return;
-  throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " does not belong to " +
-                   std::string(what) + " of shape " + to_string(op.in(input).shape));
-}
-void want_floating(const OpView& op) {
-  if (!is_floating(op.in().element))
-    throw ShapeError("gradients are floating, not " + std::string(name(op.in().element)));
-}
-void want_integer(const OpView& op, std::size_t input) {
-  if (is_floating(op.in(input).element))
-    throw ShapeError("indices must be integers, not " + std::string(name(op.in(input).element)));
-}
-
 std::int64_t spatial(const TensorType& type) {
   std::int64_t product = 1;
   for (int i = 2; i < type.shape.rank(); ++i) product *= type.shape[i];
@@ -34,15 +20,10 @@ TensorType like(const TensorType& type) {
                                                         : contiguous_tensor(type.element, type.shape);
 }
 
-/// A copy in which the last dimension is innermost, for kernels that read nothing else.
-void add_contiguous(const TensorType& type, std::vector<KernelWork>& work) {
-  if (!is_contiguous(type)) work.push_back(copy_work(type, contiguous_tensor(type.element, type.shape)));
-}
-
 // --- Element by element.
 
 std::vector<MadeTensor> infer_pointwise(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   want_same_shape(op, 1, "a tensor");
   return {{.type = {.element = op.in().element,
                     .shape = op.in().shape,
@@ -96,7 +77,7 @@ std::vector<EagerCall> eager_dropout_backward(const OpView& op, const GpuSpec& g
 // --- Softmax and losses.
 
 std::vector<MadeTensor> infer_softmax_backward(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   if (op.in().shape.empty()) throw ShapeError("a scalar has no dimension");
   dimension(op.attributes.integer("dim"), op.in().shape.rank());
   want_same_shape(op, 1, "a result");
@@ -120,7 +101,7 @@ std::vector<EagerCall> eager_softmax_backward(const OpView& op, const GpuSpec& g
 }
 
 std::vector<MadeTensor> infer_nll_loss_backward(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   if (elements(op.in()) != 1)
     throw ShapeError("the gradient of a mean loss is one number, not of shape " + to_string(op.in().shape));
   const Dims& rows = op.in(1).shape;
@@ -128,7 +109,7 @@ std::vector<MadeTensor> infer_nll_loss_backward(const OpView& op) {
     throw ShapeError("takes log-probabilities of shape [rows, classes], not " + to_string(rows));
   if (op.in(2).shape.rank() != 1 || op.in(2).shape[0] != rows[0])
     throw ShapeError("takes one label a row, but the labels have shape " + to_string(op.in(2).shape));
-  want_integer(op, 2);
+  want_indices(op, 2);
   return {{.type = contiguous_tensor(op.in(1).element, rows)}};
 }
 std::vector<EagerCall> eager_nll_loss_backward(const OpView& op, const GpuSpec&) {
@@ -143,7 +124,7 @@ std::vector<EagerCall> eager_nll_loss_backward(const OpView& op, const GpuSpec&)
 
 template <bool Rms>
 std::vector<MadeTensor> infer_norm_backward(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   if (op.in().shape.empty()) throw ShapeError("a scalar cannot be normalised");
   want_same_shape(op, 1, "an input");
   constexpr std::size_t weight = Rms ? 3 : 4;
@@ -178,7 +159,7 @@ std::vector<EagerCall> eager_norm_backward(const OpView& op, const GpuSpec&) {
 }
 
 std::vector<MadeTensor> infer_channel_norm_backward(const OpView& op, std::int64_t statistics) {
-  want_floating(op);
+  want_floating_gradient(op);
   const TensorType& x = op.in(1);
   if (x.shape.rank() < 3)
     throw ShapeError("takes [batch, channels, ...], not a tensor of shape " + to_string(x.shape));
@@ -229,7 +210,7 @@ std::vector<EagerCall> eager_group_norm_backward(const OpView& op, const GpuSpec
 // --- Attention, convolutions, grouped products.
 
 std::vector<MadeTensor> infer_attention_backward(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   for (std::size_t i = 0; i < 5; ++i)
     if (op.in(i).shape.rank() != 4)
       throw ShapeError("takes tensors of shape [batch, heads, length, head size], not " +
@@ -270,7 +251,7 @@ std::vector<EagerCall> eager_attention_backward(const OpView& op, const GpuSpec&
 }
 
 std::vector<MadeTensor> infer_conv_backward(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   const Dims& grad = op.in().shape;
   const Dims& x = op.in(1).shape;
   const Dims& w = op.in(2).shape;
@@ -308,7 +289,7 @@ std::vector<EagerCall> eager_conv_backward(const OpView& op, const GpuSpec& gpu)
 }
 
 std::vector<MadeTensor> infer_grouped_backward(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   const Dims& grad = op.in().shape;
   const Dims& x = op.in(1).shape;
   const Dims& w = op.in(2).shape;  // [groups, in, out]
@@ -339,7 +320,7 @@ std::vector<EagerCall> eager_grouped_backward(const OpView& op, const GpuSpec& g
 // --- Pooling.
 
 void want_pooled(const OpView& op) {
-  want_floating(op);
+  want_floating_gradient(op);
   const Dims& grad = op.in().shape;
   const Dims& x = op.in(1).shape;
   if (grad.rank() != 4 || x.rank() != 4 || grad[0] != x[0] || grad[1] != x[1])
@@ -353,7 +334,7 @@ std::vector<MadeTensor> infer_pool_backward(const OpView& op) {
 std::vector<MadeTensor> infer_max_pool_backward(const OpView& op) {
   want_pooled(op);
   want_same_shape(op, 2, "places");
-  want_integer(op, 2);
+  want_indices(op, 2);
   return {{.type = like(op.in(1))}};
 }
 Pooling pooling_backward(const OpView& op, std::int64_t window) {
@@ -379,139 +360,6 @@ std::vector<EagerCall> eager_adaptive_pool_backward(const OpView& op, const GpuS
                               .read = dense_bytes(op.in()),
                               .written = dense_bytes(op.out()),
                               .access = Pointwise::Access::Strided}}}};
-}
-
-// --- Into zeros of the operand's shape.
-
-TensorType zeros_like_operand(const OpView& op) {
-  want_floating(op);
-  const Dims& shape = op.attributes.dims("shape");
-  for (const std::int64_t size : shape)
-    if (size < 1) throw ShapeError("sizes must be at least 1, not " + std::to_string(size));
-  return contiguous_tensor(op.in().element, shape);
-}
-std::vector<MadeTensor> infer_slice_backward(const OpView& op) {
-  const TensorType made = zeros_like_operand(op);
-  const int at = dimension(op.attributes.integer("dim"), made.shape.rank());
-  const std::int64_t step = op.attributes.integer("step");
-  if (step < 1) throw ShapeError("the step must be at least 1");
-  std::int64_t start = op.attributes.integer("start");
-  if (start < 0) start += made.shape[at];
-  Dims part = made.shape;
-  part[at] = op.in().shape.rank() == made.shape.rank() ? op.in().shape[at] : 0;
-  if (!(part == op.in().shape) || start < 0 || start + (part[at] - 1) * step >= made.shape[at])
-    throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " is no such slice of " +
-                     to_string(made.shape));
-  return {{.type = made}};
-}
-std::vector<MadeTensor> infer_select_backward(const OpView& op) {
-  const TensorType made = zeros_like_operand(op);
-  const int at = dimension(op.attributes.integer("dim"), made.shape.rank());
-  const std::int64_t index = op.attributes.integer("index");
-  Dims part;
-  for (int i = 0; i < made.shape.rank(); ++i)
-    if (i != at) part.push_back(made.shape[i]);
-  if (!(part == op.in().shape) || index >= made.shape[at] || index < -made.shape[at])
-    throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " is no such part of " +
-                     to_string(made.shape));
-  return {{.type = made}};
-}
-template <bool Select>
-std::vector<EagerCall> eager_slice_backward(const OpView& op, const GpuSpec&) {
-  // Zeros, then the gradient copied into a view of them.
-  return {{.host_op = Select ? "select_backward" : "slice_backward",
-           .work = {fill_work(op.out()), Pointwise{.elements = elements(op.in()),
-                                                   .read = dense_bytes(op.in()),
-                                                   .written = dense_bytes(op.in()),
-                                                   .access = Pointwise::Access::Strided}}}};
-}
-
-std::vector<MadeTensor> infer_index_backward(const OpView& op) {
-  const TensorType made = zeros_like_operand(op);
-  want_integer(op, 1);
-  if (op.has(2)) want_integer(op, 2);
-  Dims shape = op.has(2) ? broadcast(op.in(1).shape, op.in(2).shape) : op.in(1).shape;
-  for (int i = op.has(2) ? 2 : 1; i < made.shape.rank() && !shape.full(); ++i) shape.push_back(made.shape[i]);
-  if (!(shape == op.in().shape))
-    throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " was not looked up in " +
-                     to_string(made.shape) + " by indices of shape " + to_string(op.in(1).shape));
-  return {{.type = made}};
-}
-std::vector<MadeTensor> infer_index_select_backward(const OpView& op) {
-  const TensorType made = zeros_like_operand(op);
-  want_integer(op, 1);
-  const int at = dimension(op.attributes.integer("dim"), made.shape.rank());
-  Dims shape = made.shape;
-  shape[at] = elements(op.in(1));
-  if (!(shape == op.in().shape))
-    throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " was not chosen from " +
-                     to_string(made.shape) + " by " + std::to_string(shape[at]) + " indices");
-  return {{.type = made}};
-}
-std::vector<MadeTensor> infer_gather_backward(const OpView& op) {
-  const TensorType made = zeros_like_operand(op);
-  want_integer(op, 1);
-  dimension(op.attributes.integer("dim"), made.shape.rank());
-  if (op.in().shape.rank() != made.shape.rank())
-    throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " was not gathered from " +
-                     to_string(made.shape));
-  want_same_shape(op, 1, "an index");
-  return {{.type = made}};
-}
-Scatter added_rows(const OpView& op, std::int64_t inner) {
-  return {.rows = elements(op.in()) / inner,
-          .row_bytes = Bytes(inner * size_of(op.in().element)),
-          .add = true,
-          .dtype = kernel_dtype(op.in().element)};
-}
-/// Zeros, then index_put with accumulate=true: negative places wrapped, made linear, divided by the rows'
-/// length, numbered, sorted; then each place's rows added up.
-std::vector<EagerCall> eager_index_backward(const OpView& op, const GpuSpec&) {
-  std::int64_t inner = 1;
-  for (int i = op.has(2) ? 2 : 1; i < op.out().shape.rank(); ++i) inner *= op.out().shape[i];
-  Scatter added = added_rows(op, inner);
-  added.sorted_places = elements(op.out()) / inner;
-  Pointwise places;
-  places.elements = added.rows;
-  places.read = places.written = Bytes(8 * added.rows);
-  EagerCall call{.host_op = "index_backward", .work = {fill_work(op.out())}};
-  const int calls = op.has(2) ? 6 : 3;  // remainder and mul of each index, their sum, div_.
-  for (int i = 0; i < calls; ++i) call.work.push_back(places);
-  places.read = Bytes(0);
-  call.work.push_back(places);  // arange
-  call.work.push_back(added);
-  return {call};
-}
-std::vector<EagerCall> eager_index_select_backward(const OpView& op, const GpuSpec&) {
-  const int at = dimension(op.attributes.integer("dim"), op.out().shape.rank());
-  std::int64_t inner = 1;
-  for (int i = at + 1; i < op.out().shape.rank(); ++i) inner *= op.out().shape[i];
-  return {{.host_op = "index_select_backward", .work = {fill_work(op.out()), added_rows(op, inner)}}};
-}
-std::vector<EagerCall> eager_gather_backward(const OpView& op, const GpuSpec&) {
-  return {{.host_op = "gather_backward", .work = {fill_work(op.out()), added_rows(op, 1)}}};
-}
-
-std::vector<MadeTensor> infer_embedding_backward(const OpView& op) {
-  want_floating(op);
-  want_integer(op, 1);
-  const std::int64_t rows = op.attributes.integer("rows");
-  if (rows < 1) throw ShapeError("a table has at least one row");
-  Dims shape = op.in(1).shape;
-  if (!shape.full() && !op.in().shape.empty()) shape.push_back(op.in().shape.back());
-  if (!(shape == op.in().shape))
-    throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " was not looked up by indices of " +
-                     to_string(op.in(1).shape));
-  return {{.type = contiguous_tensor(op.in().element, Dims{rows, op.in().shape.back()})}};
-}
-std::vector<EagerCall> eager_embedding_backward(const OpView& op, const GpuSpec&) {
-  EagerCall call{.host_op = "embedding_backward", .work = {}};
-  add_contiguous(op.in(), call.work);
-  call.work.push_back(EmbeddingBackward{.rows = elements(op.in(1)),
-                                        .columns = op.out().shape[1],
-                                        .table_rows = op.out().shape[0],
-                                        .dtype = kernel_dtype(op.in().element)});
-  return {call};
 }
 
 }  // namespace
@@ -668,48 +516,6 @@ std::vector<OpKind> backward_ops() {
        .attributes = {},
        .infer = infer_pool_backward,
        .eager = eager_adaptive_pool_backward});
-  const OpAttribute shape{"shape", AttributeType::Dims};
-  add({.name = "slice_backward",
-       .help = "Gradient of slice: zeros of `shape` with the gradient in its place",
-       .inputs = {{"grad"}},
-       .attributes =
-           {shape, {"dim", Integer}, {"start", Integer, std::int64_t{0}}, {"step", Integer, std::int64_t{1}}},
-       .infer = infer_slice_backward,
-       .eager = eager_slice_backward<false>});
-  add({.name = "select_backward",
-       .help = "Gradient of select: zeros of `shape` with the gradient in its place",
-       .inputs = {{"grad"}},
-       .attributes = {shape, {"dim", Integer}, {"index", Integer}},
-       .infer = infer_select_backward,
-       .eager = eager_slice_backward<true>});
-  add({.name = "index_backward",
-       .help = "Gradient of index: added to zeros of `shape`",
-       .fusion = FusionClass::Scatter,
-       .inputs = {{"grad"}, {"index"}, {"second", InputNeed::Optional}},
-       .attributes = {shape},
-       .infer = infer_index_backward,
-       .eager = eager_index_backward});
-  add({.name = "index_select_backward",
-       .help = "Gradient of index_select: added to zeros of `shape`",
-       .fusion = FusionClass::Scatter,
-       .inputs = {{"grad"}, {"index"}},
-       .attributes = {shape, {"dim", Integer, std::int64_t{0}}},
-       .infer = infer_index_select_backward,
-       .eager = eager_index_select_backward});
-  add({.name = "gather_backward",
-       .help = "Gradient of gather: added to zeros of `shape`",
-       .fusion = FusionClass::Scatter,
-       .inputs = {{"grad"}, {"index"}},
-       .attributes = {shape, {"dim", Integer, std::int64_t{-1}}},
-       .infer = infer_gather_backward,
-       .eager = eager_gather_backward});
-  add({.name = "embedding_backward",
-       .help = "Gradient of embedding: rows added to a table of zeros",
-       .fusion = FusionClass::Scatter,
-       .inputs = {{"grad"}, {"ids"}},
-       .attributes = {{"rows", Integer}},
-       .infer = infer_embedding_backward,
-       .eager = eager_embedding_backward});
   return kinds;
 }
 

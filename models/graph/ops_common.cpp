@@ -203,4 +203,22 @@ Pointwise fill_work(const TensorType& type) {
           .parts = pointwise_parts(dense_bytes(type))};
 }
 
+void want_same_shape(const OpView& op, std::size_t input, std::string_view what) {
+  if (op.in().shape == op.in(input).shape) return;
+  throw ShapeError("a gradient of shape " + to_string(op.in().shape) + " does not belong to " +
+                   std::string(what) + " of shape " + to_string(op.in(input).shape));
+}
+void want_floating_gradient(const OpView& op) {
+  if (!is_floating(op.in().element))
+    throw ShapeError("gradients are floating, not " + std::string(name(op.in().element)));
+}
+void want_indices(const OpView& op, std::size_t input) {
+  if (is_floating(op.in(input).element))
+    throw ShapeError("indices must be integers, not " + std::string(name(op.in(input).element)));
+}
+
+void add_contiguous(const TensorType& type, std::vector<KernelWork>& work) {
+  if (!is_contiguous(type)) work.push_back(copy_work(type, contiguous_tensor(type.element, type.shape)));
+}
+
 }  // namespace gpusim

@@ -14,6 +14,7 @@
 #include "models/compiler/lower.hpp"
 #include "models/compiler/recompile.hpp"
 #include "models/compiler/step_memory.hpp"
+#include "sim/app/priced.hpp"
 #include "sim/config/error.hpp"
 #include "sim/program/eager.hpp"
 #include "sim/report/metrics.hpp"
@@ -22,24 +23,17 @@
 namespace gpusim {
 namespace {
 
+/// As priced(); what the compiler refuses is told where the backend is named.
 template <class Body>
 auto located(const NetworkWorkload& workload, const Variant& variant, const Body& body) {
-  try {
-    return body();
-  } catch (const CompileError& error) {
-    throw ConfigError(Diagnostic{
-        .where = variant.compile_where, .path = "backend", .what = error.what(), .hint = error.hint()});
-  } catch (const NoPeakError& error) {
-    throw ConfigError(
-        Diagnostic{.where = workload.where,
-                   .path = "workload.network",
-                   .what = error.what(),
-                   .hint = "write one of these as 'dtype' under workload, or choose other hardware"});
-  } catch (const std::invalid_argument& error) {
-    // The hardware or host file cannot price an op; the message says which.
-    throw ConfigError(
-        Diagnostic{.where = workload.where, .path = "workload.network", .what = error.what(), .hint = {}});
-  }
+  return priced(workload, [&] {
+    try {
+      return body();
+    } catch (const CompileError& error) {
+      throw ConfigError(Diagnostic{
+          .where = variant.compile_where, .path = "backend", .what = error.what(), .hint = error.hint()});
+    }
+  });
 }
 
 std::int64_t gpu_ops(const engine::Program& program) {

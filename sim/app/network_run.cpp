@@ -14,6 +14,7 @@
 #include "models/graph/catalogue.hpp"
 #include "sim/app/compiled_variant.hpp"
 #include "sim/app/plan_store.hpp"
+#include "sim/app/priced.hpp"
 #include "sim/config/error.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/eager.hpp"
@@ -23,22 +24,12 @@ namespace {
 
 /// The step of a network as a program.
 EagerProgram network_program(const NetworkWorkload& workload, const Variant& variant, bool memory_curve) {
-  try {
+  return priced(workload, [&] {
     return build_eager(*workload.graph, *variant.hardware, *variant.host, host_mode(workload),
                        {.captured = variant.cuda_graph == CudaGraphMode::Full,
                         .accumulation = accumulation_of(workload),
                         .memory_curve = memory_curve});
-  } catch (const NoPeakError& error) {
-    throw ConfigError(
-        Diagnostic{.where = workload.where,
-                   .path = "workload.network",
-                   .what = error.what(),
-                   .hint = "write one of these as 'dtype' under workload, or choose other hardware"});
-  } catch (const std::invalid_argument& error) {
-    // The hardware or host file cannot price an op; the message says which.
-    throw ConfigError(
-        Diagnostic{.where = workload.where, .path = "workload.network", .what = error.what(), .hint = {}});
-  }
+  });
 }
 
 std::string above_buckets(std::int64_t batch) {
