@@ -193,6 +193,9 @@ ExitCode run_sweep(const SweepArguments& arguments, const Surroundings& surround
   if (sweep::is_part_of_job() && !sweep::has_mpi())
     refuse("gpusim sweep", "started as part of an MPI job, and built without MPI",
            "install libopenmpi-dev and build again, or give each process its part with --shard");
+  // The first rank says what is wrong and fails. mpirun stops all ranks as soon as one fails, so the others
+  // must not, or it might be stopped before it has said anything.
+  constexpr ExitCode silent_end = ExitCode::Done;
   sweep::Ranks ranks;
   const Surroundings own = ranks.is_first() ? surroundings : silent(surroundings);
   Sweep sweep(arguments, own, ranks);
@@ -200,12 +203,12 @@ ExitCode run_sweep(const SweepArguments& arguments, const Surroundings& surround
     sweep.prepare();
   } catch (const std::exception&) {
     ranks.agree(false);
-    if (!ranks.is_first()) return ExitCode::BadInput;
+    if (!ranks.is_first()) return silent_end;
     throw;
   }
   if (!ranks.agree(true)) {
     own.err("gpusim sweep: another rank cannot read the scenario as this one does\n");
-    return ExitCode::BadInput;
+    return ranks.is_first() ? ExitCode::BadInput : silent_end;
   }
   return sweep.run();
 }

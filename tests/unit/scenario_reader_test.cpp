@@ -42,7 +42,7 @@ workload:
   expected.duration.in_turn = {3_us};
   expected.repeat = 4;
   expected.stream = "compute";
-  expected.launch = {6_us, 7_us};
+  expected.launch = {.call = 6_us, .latency = 7_us, .returns = {}};
   expected.bytes = 256_MiB;
   expected.flops = Flops(2e12);
   expected.dtype = "bf16";
@@ -87,9 +87,12 @@ workload:
   CHECK(std::get<MemsetItem>(item(v, 4).what).name == "zero");
   CHECK(std::get<RecordItem>(item(v, 5).what) == RecordItem{"e", "s", {}});
   CHECK(std::get<WaitItem>(item(v, 6).what) == WaitItem{"e", "default", {}});
-  CHECK(std::get<SynchronizeItem>(item(v, 7).what) == SynchronizeItem{SynchronizeItem::Target::Device, ""});
-  CHECK(std::get<SynchronizeItem>(item(v, 8).what) == SynchronizeItem{SynchronizeItem::Target::Stream, "s"});
-  CHECK(std::get<SynchronizeItem>(item(v, 9).what) == SynchronizeItem{SynchronizeItem::Target::Event, "e"});
+  CHECK(std::get<SynchronizeItem>(item(v, 7).what) ==
+        SynchronizeItem{SynchronizeItem::Target::Device, "", 0, {}});
+  CHECK(std::get<SynchronizeItem>(item(v, 8).what) ==
+        SynchronizeItem{SynchronizeItem::Target::Stream, "s", 0, {}});
+  CHECK(std::get<SynchronizeItem>(item(v, 9).what) ==
+        SynchronizeItem{SynchronizeItem::Target::Event, "e", 0, {}});
   CHECK(std::get<AllocateItem>(item(v, 10).what) == AllocateItem{"x", 1_GiB});
   CHECK(std::get<FreeItem>(item(v, 11).what) == FreeItem{"x", 1_GiB});
   CHECK(std::get<SignalItem>(item(v, 12).what).signal == "go");
