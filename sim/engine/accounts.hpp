@@ -13,6 +13,7 @@
 
 #include "sim/engine/assertion.hpp"
 #include "sim/engine/host_log.hpp"
+#include "sim/engine/idle_interval.hpp"
 #include "sim/engine/result.hpp"
 
 namespace gpusim::engine {
@@ -34,6 +35,9 @@ struct StartCause {
 class Accounts {
  public:
   explicit Accounts(std::size_t threads) : logs_(threads) {}
+
+  /// Every piece of idle time is put into `intervals` as well, unless it is told by add().
+  void keep_intervals(std::vector<IdleInterval>* intervals) { intervals_ = intervals; }
 
   /// `thread` did this from `start` to `end`, after everything reported of it before.
   void host(std::size_t thread, Picoseconds start, Picoseconds end, HostState state,
@@ -126,9 +130,9 @@ class Accounts {
     busy_until_ = sums.busy_until;
     totals.busy += sums.busy;
     totals.op_sum += sums.op_sum;
-    idle(IdleCause::LaunchLatency, sums.launch_latency);
-    idle(IdleCause::Gap, sums.gap);
-    idle(IdleCause::Dispatch, sums.dispatch);
+    add_idle(IdleCause::LaunchLatency, sums.launch_latency);
+    add_idle(IdleCause::Gap, sums.gap);
+    add_idle(IdleCause::Dispatch, sums.dispatch);
   }
   /// What `thread` did last.
   const HostSegment& latest(std::size_t thread) const { return logs_[thread].latest(); }
@@ -209,7 +213,13 @@ class Accounts {
  private:
   /// Host activity before this can never be asked for again.
   Picoseconds needed_from() const { return open_ ? open_from_ : busy_until_; }
-  void idle(IdleCause cause, Picoseconds amount) { totals.idle[static_cast<std::size_t>(cause)] += amount; }
+  void add_idle(IdleCause cause, Picoseconds amount) {
+    totals.idle[static_cast<std::size_t>(cause)] += amount;
+  }
+  void idle(IdleCause cause, Picoseconds from, Picoseconds to) {
+    add_idle(cause, to - from);
+    if (intervals_ != nullptr && to > from) intervals_->push_back({from, to, cause});
+  }
 
   void explain() {
     open_ = false;
@@ -221,17 +231,17 @@ class Accounts {
     switch (cause.kind) {
       case StartCause::Kind::Gap:
         // The previous op of the stream ended no later than the last one of all: all of it is gap.
-        idle(IdleCause::Gap, to - from);
+        idle(IdleCause::Gap, from, to);
         break;
       case StartCause::Kind::Launch:
         by_launch(cause, from, to);
         break;
       case StartCause::Kind::Event:
-        idle(IdleCause::Event, to - from);
+        idle(IdleCause::Event, from, to);
         break;
       case StartCause::Kind::LateRecord: {
         const Picoseconds fired = std::max(from, cause.fire);
-        idle(IdleCause::Event, to - fired);
+        idle(IdleCause::Event, fired, to);
         // Nothing ran before the event fired either: its record was late, and so was the host.
         by_launch(cause, from, fired);
         break;
@@ -242,7 +252,7 @@ class Accounts {
 
   void by_launch(const StartCause& cause, Picoseconds from, Picoseconds to) {
     const Picoseconds returned = std::clamp(cause.call_end, from, to);
-    idle(IdleCause::LaunchLatency, to - returned);
+    idle(IdleCause::LaunchLatency, returned, to);
     by_host(cause.thread, from, returned);
   }
 
@@ -250,7 +260,7 @@ class Accounts {
   void by_host(std::size_t thread, Picoseconds from, Picoseconds to) {
     const HostSegment& latest = logs_[thread].latest();
     if (from >= latest.start && to <= latest.end && latest.state == HostState::Working) {
-      idle(IdleCause::Dispatch, to - from);
+      idle(IdleCause::Dispatch, from, to);
       return;
     }
     walk_back(thread, from, to);
@@ -269,17 +279,17 @@ class Accounts {
       const Picoseconds since = std::max(from, segment.start);
       switch (segment.state) {
         case HostState::Working:
-          idle(IdleCause::Dispatch, to - since);
+          idle(IdleCause::Dispatch, since, to);
           break;
         case HostState::Input:
-          idle(IdleCause::Input, to - since);
+          idle(IdleCause::Input, since, to);
           break;
         case HostState::Synchronizing:
-          idle(IdleCause::Synchronization, to - since);
+          idle(IdleCause::Synchronization, since, to);
           break;
         // A full queue on an idle device: the head of that queue waits for an event.
         case HostState::QueueFull:
-          idle(IdleCause::Event, to - since);
+          idle(IdleCause::Event, since, to);
           break;
         case HostState::Awaiting:
           log = &logs_[segment.signaller];
@@ -291,6 +301,7 @@ class Accounts {
   }
 
   std::vector<HostLog> logs_;
+  std::vector<IdleInterval>* intervals_ = nullptr;
   Picoseconds busy_until_{0};
   std::int64_t running_ = 0;
   // The idle interval that the latest start ended.

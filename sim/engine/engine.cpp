@@ -413,6 +413,26 @@ Run run_event_by_event(const Program& program, const Machine& machine, std::int6
   return result;
 }
 
+std::vector<IdleInterval> idle_intervals(const Program& program, const Machine& machine, std::int64_t steps) {
+  check(program, machine);
+  NullSink sink;
+  Simulator<NullSink> simulator(program, machine, sink);
+  std::vector<IdleInterval> pieces;
+  simulator.keep_idle_intervals(&pieces);
+  simulator.run(steps);
+  // An explanation walks back in time, so its last piece came first.
+  std::sort(pieces.begin(), pieces.end(),
+            [](const IdleInterval& a, const IdleInterval& b) { return a.from < b.from; });
+  std::vector<IdleInterval> joined;
+  for (const IdleInterval& piece : pieces) {
+    if (!joined.empty() && joined.back().to == piece.from && joined.back().cause == piece.cause)
+      joined.back().to = piece.to;
+    else
+      joined.push_back(piece);
+  }
+  return joined;
+}
+
 std::optional<Run> run_by_period(const Program& program, const Machine& machine, std::int64_t steps,
                                  std::int64_t instructions_max) {
   check(program, machine);

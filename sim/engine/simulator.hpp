@@ -50,6 +50,7 @@ class Simulator {
   std::optional<Run> run_by_period(std::int64_t steps, std::int64_t instructions_max);
   /// Whether a launch call ever found its launch queue full.
   bool queue_was_full() const { return queue_was_full_; }
+  void keep_idle_intervals(std::vector<IdleInterval>* intervals) { accounts_.keep_intervals(intervals); }
 
  private:
   /// The part of a launch that idle attribution walks back to.

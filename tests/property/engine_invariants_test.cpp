@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold for every program, tried on random ones. A failing case is reproduced by its seed alone.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <set>
 
+#include "sim/engine/idle_interval.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/random_program.hpp"
 #include "tests/support/timeline.hpp"
@@ -73,6 +75,25 @@ void check_invariants(std::uint64_t seed, const RandomProgramOptions& options, s
        "run.queue_length_max <= machine.launch_queue_depth");
   must(static_cast<std::size_t>(run.totals.counts.gpu_ops()) == timeline.ops.size(),
        "static_cast<std::size_t>(run.totals.counts.gpu_ops()) == timeline.ops.size()");
+
+  // Idle time piece by piece: together with the busy time it covers the run once, and its sums are the
+  // totals.
+  std::array<Picoseconds, idle_cause_count> idle{};
+  Picoseconds idle_until{0};
+  std::vector<std::pair<Picoseconds, Picoseconds>> pieces;
+  for (const IdleInterval& piece : idle_intervals(program, machine, steps)) {
+    must(piece.from >= idle_until && piece.to > piece.from, "idle pieces come in order and do not overlap");
+    idle_until = piece.to;
+    idle[static_cast<std::size_t>(piece.cause)] += piece.to - piece.from;
+    pieces.emplace_back(piece.from, piece.to);
+  }
+  must(idle == run.totals.idle, "idle pieces add up to the totals");
+  for (const OpRecord& op : timeline.ops) {
+    const auto after = std::upper_bound(pieces.begin(), pieces.end(), op.start,
+                                        [](Picoseconds at, const auto& piece) { return at < piece.second; });
+    must(after == pieces.end() || op.end <= after->first || op.start == op.end,
+         "no op runs in an idle piece");
+  }
 
   // Bounds.
   Picoseconds latest{0};
