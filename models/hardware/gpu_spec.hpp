@@ -102,6 +102,8 @@ struct GpuSpec {
   /// fp32 matrix products run as tf32 where there is a rate for it: a setting of the framework
   /// (torch.set_float32_matmul_precision), kept here since what prices products has the device at hand.
   bool tf32_products = true;
+  std::string
+      interconnect;  ///< The link to the other GPUs of a node (configs/interconnects); empty: unknown.
   std::optional<PowerSpec> power;                ///< Absent: the clock never falls.
   std::optional<KernelCalibration> calibration;  ///< Absent: kernels cannot be priced (models/cost).
 
