@@ -18,6 +18,15 @@ std::size_t index(LinkProtocol protocol) {
 /// Start of an algorithm under LL, LL128, Simple, launch included (baseLat of tuning.cc).
 constexpr std::array<double, 3> tuner_start_ring{6.6 * us, 14.0 * us, 8.4 * us};
 constexpr std::array<double, 3> tuner_start_tree{6.8 * us, 14.0 * us, 8.4 * us};
+/// What the kernel itself takes without a step, under LL, LL128, Simple. Measured on two H200s
+/// (validation/h200x2/collectives.csv): LL and Simple; LL128, which two ranks never take, is as far from LL
+/// as in tuning.cc.
+constexpr std::array<double, 3> kernel_start{3.5 * us, 10.9 * us, 8.4 * us};
+/// A block more (same source: 1 to 24 blocks of LL).
+constexpr double block_start = 0.025 * us;
+/// A send or an all-to-all under Simple (same source).
+constexpr double point_to_point_start = 5 * us;
+
 /// One in-switch reduction (hwLat of NVLS).
 constexpr double nvls_latency = 25 * us;
 
@@ -105,10 +114,24 @@ double nvls_transfer(const CollectiveShape& shape, double bytes) {
   return bytes / (rate * (shape.per_node - 1) / shape.per_node);
 }
 
+/// Of a message a rank sends and receives, the share 1 / ranks is only copied from the buffer to its place at
+/// last, by blocks that meanwhile send nothing. They all begin in step, so that the link has nothing to do
+/// then; the more bytes a block has, the more they fall out of step and hide it. Two H200s
+/// (validation/h200x2): 29 GB/s a block up to 5.3 MiB for each, then by the fourth root of that less, up to
+/// 43 MiB; all-reduce, all-gather and reduce-scatter alike.
+double out_of_step(const CollectiveShape& shape, const CollectivePlan& plan, double bytes) {
+  if (plan.protocol != LinkProtocol::Simple || shape.kind == CollectiveKind::SendReceive) return 0;
+  constexpr double block_rate = 29e9;
+  constexpr double in_step = 16.0 / 3 * 1024 * 1024;
+  const double each = bytes / shape.channels();
+  const double share = each > in_step ? std::pow(in_step / each, 0.25) : 1;
+  return share * each / shape.ranks / block_rate;
+}
+
 /// All to all, and sends: what goes to other nodes takes the network while the rest takes the link of the
 /// node.
 double point_to_point_transfer(const CollectiveShape& shape, LinkProtocol protocol, double bytes) {
-  double own = shape.intra->ring.value();
+  double own = protocol == LinkProtocol::Simple ? shape.intra->reached_or_ring() : shape.intra->ring.value();
   if (protocol == LinkProtocol::Ll) own = limited(own / 2, shape.intra->under(protocol).most);
   if (shape.kind == CollectiveKind::SendReceive)
     return bytes / (shape.inter ? shape.inter->ring.value() : own);
@@ -130,6 +153,13 @@ double CollectiveShape::ring_rate() const {
   return per_node == 1 ? network : std::min(intra->ring.value(), network);
 }
 
+double CollectiveShape::reached_rate() const {
+  const double own = intra->reached_or_ring();
+  if (!inter) return own;
+  const double network = inter->reached_or_ring() * per_node;
+  return per_node == 1 ? network : std::min(own, network);
+}
+
 double tuner_seconds(const CollectiveShape& shape, CollectiveAlgorithm algorithm, LinkProtocol protocol,
                      double bytes) {
   switch (algorithm) {
@@ -147,32 +177,29 @@ double tuner_seconds(const CollectiveShape& shape, CollectiveAlgorithm algorithm
 }
 
 CollectiveSeconds kernel_seconds(const CollectiveShape& shape, const CollectivePlan& plan, double bytes) {
-  CollectiveSeconds result;
-  // First model: NCCL's own terms less what its starts hold of the launch.
-  constexpr double launch = 4.0 * us;
+  const double start = kernel_start[index(plan.protocol)] + block_start * plan.channels;
   if (shape.kind == CollectiveKind::AllToAll || shape.kind == CollectiveKind::SendReceive) {
     const LinkSpec& link = shape.inter ? *shape.inter : *shape.intra;
-    result.latency = tuner_start_ring[index(plan.protocol)] - launch + seconds(link.under(plan.protocol).hop);
-    result.transfer = point_to_point_transfer(shape, plan.protocol, bytes);
-    return result;
+    const double send_start = plan.protocol == LinkProtocol::Simple ? point_to_point_start : start;
+    return {send_start + seconds(link.under(plan.protocol).hop),
+            point_to_point_transfer(shape, plan.protocol, bytes) + out_of_step(shape, plan, bytes) / 2};
   }
   switch (plan.algorithm) {
     case CollectiveAlgorithm::Tree:
-      result.latency = tuner_start_tree[index(plan.protocol)] - launch + tree_latency(shape, plan.protocol);
-      result.transfer = 2 * bytes / tree_rate_under(shape, plan.protocol, bytes);
-      return result;
+      return {start + tree_latency(shape, plan.protocol),
+              2 * bytes / tree_rate_under(shape, plan.protocol, bytes)};
     case CollectiveAlgorithm::Nvls:
-      result.latency = nvls_latency - launch;
-      result.transfer = nvls_transfer(shape, bytes);
-      return result;
+      return {nvls_latency, nvls_transfer(shape, bytes)};
     case CollectiveAlgorithm::Automatic:
     case CollectiveAlgorithm::Ring:
       break;
   }
-  result.latency =
-      tuner_start_ring[index(plan.protocol)] - launch + ring_latency(shape, plan.protocol, bytes);
-  result.transfer = ring_bytes(shape, bytes) / ring_rate_under(shape, plan.protocol);
-  return result;
+  double rate = ring_rate_under(shape, plan.protocol);
+  // Large messages go as fast as the links do, where that is known; `ring` is what NCCL counts on.
+  if (plan.protocol == LinkProtocol::Simple) rate = std::max(rate, shape.reached_rate());
+  double transfer = ring_bytes(shape, bytes) / rate;
+  if (shape.kind != CollectiveKind::Broadcast) transfer += out_of_step(shape, plan, bytes);
+  return {start + ring_latency(shape, plan.protocol, bytes), transfer};
 }
 
 double off_node_bytes(const CollectiveShape& shape, double bytes, double sent) {

@@ -24,6 +24,8 @@ struct CollectiveShape {
   /// gives, between nodes what the network links of all its ranks together give, since each leads a ring of
   /// its own.
   double ring_rate() const;
+  /// The same as the links were found to do it.
+  double reached_rate() const;
 };
 
 struct CollectiveSeconds {

@@ -63,10 +63,10 @@ bool allowed(const CollectiveShape& shape, LinkProtocol protocol) {
 }
 
 /// Blocks and threads as NCCL gives them to a message: fewer for a small one, by bytes per thread (the
-/// thresholds of src/include/comm.h: 8 a rank for LL, 8 for LL128, 64 for Simple, in getChannnelThreadInfo of
-/// src/enqueue.cc).
+/// thresholds of src/include/comm.h: 8 a rank for LL, 8 for LL128, 64 for Simple; src/enqueue.cc). The kernel
+/// has 128 threads at least.
 void set_blocks(CollectivePlan& plan, const CollectiveShape& shape, double bytes) {
-  double threads = 512;
+  int threads = 512;
   double threshold = 64;
   if (plan.protocol == LinkProtocol::Ll)
     threshold = 8.0 * (plan.algorithm == CollectiveAlgorithm::Ring ? shape.ranks : 1);
@@ -76,26 +76,38 @@ void set_blocks(CollectivePlan& plan, const CollectiveShape& shape, double bytes
   }
   std::int32_t channels = shape.channels();
   while (channels > 1 && bytes < channels * threads * threshold) --channels;
-  while (channels == 1 && threads > 96 && bytes < threads * threshold)
-    threads = std::max(96.0, threads - 128);
+  while (channels == 1 && threads > 128 && bytes < threads * threshold) threads /= 2;
   plan.channels = channels;
   // Simple has a warp more, which waits for the peers; a tree has four.
   const int waiting = plan.protocol != LinkProtocol::Simple         ? 0
                       : plan.algorithm == CollectiveAlgorithm::Tree ? 128
                                                                     : 32;
-  plan.threads = static_cast<std::int32_t>(threads) + waiting;
+  plan.threads = std::max(threads, 128) + waiting;
 }
 
-/// A send over NVLink or a network: LL up to 16 KiB (NCCL_P2P_LL_THRESHOLD), Simple above.
+/// Blocks of sends: one for each 8 KiB to a peer, up to 16 for all peers together; an all-to-all copies its
+/// own part with one for each 64 KiB, up to 16 (found on two H200s, validation/h200x2). LL where a block has
+/// no more than 16 KiB (NCCL_P2P_LL_THRESHOLD), Simple above.
 CollectivePlan point_to_point_plan(const Collective& collective, const CollectiveShape& shape) {
+  const auto blocks = [](std::int64_t bytes, std::int64_t each) {
+    return std::clamp<std::int64_t>(bytes / each, 1, 16);
+  };
   CollectivePlan plan;
-  const double part = static_cast<double>(collective.bytes.value()) /
-                      (collective.kind == CollectiveKind::AllToAll ? shape.ranks : 1);
-  plan.protocol = collective.protocol.value_or(
-      part <= 16384 && allowed(shape, LinkProtocol::Ll) ? LinkProtocol::Ll : LinkProtocol::Simple);
+  std::int64_t peers = 1;
+  std::int64_t part = collective.bytes.value();
+  std::int64_t own = 0;
+  if (collective.kind == CollectiveKind::AllToAll) {
+    peers = shape.ranks - 1;
+    part /= shape.ranks;
+    own = blocks(part, 65536);
+  }
+  const std::int64_t sending = std::min<std::int64_t>(peers * blocks(part, 8192), 16);
+  plan.channels = static_cast<std::int32_t>(sending + own);
+  plan.threads = 640;
+  const bool small = part * peers <= 16384 * sending && allowed(shape, LinkProtocol::Ll);
+  plan.protocol = collective.protocol.value_or(small ? LinkProtocol::Ll : LinkProtocol::Simple);
   if (!allowed(shape, plan.protocol))
     refuse("the link does not allow the protocol " + std::string(name(plan.protocol)));
-  set_blocks(plan, shape, static_cast<double>(collective.bytes.value()));
   return plan;
 }
 

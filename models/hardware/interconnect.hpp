@@ -45,6 +45,7 @@ struct LinkSpec {
   BytesPerSecond bandwidth{0};  ///< Of a GPU in one direction, by its datasheet.
   BytesPerSecond ring{
       0};  ///< Of that what rings carry: headers, and a whole number of channels of one speed.
+  BytesPerSecond reached{0};  ///< What large messages were found to reach; 0: not measured, as `ring`.
   BytesPerSecond tree_per_channel{0};  ///< The most of a tree's channel; 0: no limit.
   std::int32_t gpus = 0;               ///< How many GPUs it joins at most; 0: any number.
   bool multicast = false;              ///< The switch adds up and copies out (NVLink SHARP), for NVLS.
@@ -52,6 +53,7 @@ struct LinkSpec {
   std::array<LinkProtocolSpec, link_protocol_count> protocols{};
   bool operator==(const LinkSpec&) const = default;
 
+  double reached_or_ring() const { return reached.value() > 0 ? reached.value() : ring.value(); }
   const LinkProtocolSpec& under(LinkProtocol protocol) const {
     return protocols[static_cast<std::size_t>(protocol)];
   }

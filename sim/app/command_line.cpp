@@ -18,6 +18,7 @@
 #include "sim/app/expectations.hpp"
 #include "sim/app/explain_command.hpp"
 #include "sim/app/junit.hpp"
+#include "sim/app/list_interconnects.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/shell_support.hpp"
 #include "sim/app/sweep_command.hpp"
@@ -166,6 +167,10 @@ class Command {
     if (what == "ops") return list_ops();
     if (what == "networks") return list_networks(search);
     if (what == "backends") return list_backends(search);
+    if (what == "interconnects") {
+      out(list_interconnects(search));
+      return ExitCode::Done;
+    }
     const bool hardware = what == "hardware";
     const std::string kind = hardware ? "hardware" : "hosts";
     std::vector<std::string> names = config::known_configs(kind, search);
@@ -418,8 +423,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 
   std::string list_what;
   CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
-  list_app->add_option("what", list_what, "hardware, hosts, networks, backends or ops")
-      ->check(CLI::IsMember({"hardware", "hosts", "networks", "backends", "ops"}))
+  list_app->add_option("what", list_what, "hardware, hosts, networks, backends, interconnects or ops")
+      ->check(CLI::IsMember({"hardware", "hosts", "networks", "backends", "interconnects", "ops"}))
       ->type_name("WHAT")
       ->required();
 

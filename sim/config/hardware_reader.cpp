@@ -321,6 +321,9 @@ GpuSpec read_hardware(const Node& hardware, const SearchPath& search) {
   });
   fields.required_with("launch",
                        [&](const Node& launch) { gpu.launch = read_launch(resolve_launch(launch, search)); });
+  fields.optional_with("interconnect", [&](const Node& link) {
+    if (!link.is_null()) gpu.interconnect = link.as<std::string>();
+  });
   fields.optional_with("power", [&](const Node& power) {
     if (power.is_null()) return;
     gpu.power.emplace();

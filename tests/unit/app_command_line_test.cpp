@@ -190,6 +190,10 @@ TEST_CASE("list names hardware, hosts and backends") {
   CHECK_THAT(r.out, ContainsSubstring("h200"));
   CHECK_THAT(r.out, ContainsSubstring("4.8 TB/s"));
   CHECK(run_gpusim(folder, "list hosts").exit_code == 0);
+  const Result links = run_gpusim(folder, "list interconnects");
+  CHECK(links.exit_code == 0);
+  CHECK_THAT(links.out, ContainsSubstring("\nnvlink4         NVLink 4, NVSwitch"));
+  CHECK_THAT(links.out, ContainsSubstring("  450 GB/s    360 GB/s in rings  up to 8 GPUs\n"));
   const Result backends = run_gpusim(folder, "list backends");
   CHECK(backends.exit_code == 0);
   CHECK_THAT(backends.out, ContainsSubstring("inductor: TorchInductor, "));
