@@ -434,8 +434,10 @@ def training(name, kind, precision="autocast", accumulation=1, compiled=None, re
     def make(rank):
         torch.manual_seed(0)
         torch.set_float32_matmul_precision("high")
+        torch.set_default_dtype(BF16 if precision == "pure" else FP32)
         with torch.device("cuda"):
             inner, inputs, labels = row.build()
+        torch.set_default_dtype(FP32)
         model = training_networks.Loss(inner).train()
         if compiled == "before":
             model = torch.compile(model)
@@ -488,18 +490,7 @@ def decode(name, build, b, s, modes=("eager", "cudagraph"), vocab=128256, tensor
             def step():
                 with torch.no_grad():
                     model(ids, pos)
-            if mode == "eager":
-                return step
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                for _ in range(3):
-                    step()
-            torch.cuda.current_stream().wait_stream(stream)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                step()
-            return graph.replay
+            return step if mode == "eager" else captured(step)
         ROWS.append(Row(f"{name}_{mode}", make, [f"workload.parallel={{tensor: {tensor}}}"] if tensor > 1 else []))
 
 
@@ -520,6 +511,150 @@ def tensor_training(name, layers, d, heads, vocab, b, t):
             optimizer.step()
         return step
     ROWS.append(Row(name, make, ["workload.parallel={tensor: 2}"]))
+
+
+def pipeline(name, layers, d, heads, vocab, b, t, microbatches, schedule):
+    """A GPT in two stages by torch.distributed.pipelining: embedding and half of the blocks, the other half and the head."""
+    def make(rank):
+        from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+        torch.manual_seed(0)
+        torch.set_float32_matmul_precision("high")
+        with torch.device("cuda"):
+            stage = GptStage(N.Gpt(layers, d, heads, vocab), rank).train()
+            ids, labels = N.tokens(b, t, vocab), N.tokens(b, t, vocab)
+        plan = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}[schedule](
+            PipelineStage(stage, rank, RANKS, torch.device("cuda", rank)), microbatches,
+            loss_fn=lambda y, labels: F.cross_entropy(y.view(-1, y.shape[-1]), labels.view(-1)))
+        optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-4, fused=True)
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            if rank == 0:
+                plan.step(ids)
+            else:
+                plan.step(target=labels)
+            optimizer.step()
+        return step
+    ROWS.append(Row(name, make, [f"workload.parallel={{pipeline: 2, microbatches: {microbatches}, schedule: {schedule}}}"]))
+
+
+class GptStage(nn.Module):
+    """Autocast inside, so that what travels between stages is fp32 as the residual stream is."""
+
+    def __init__(self, whole, rank):
+        super().__init__()
+        half = len(whole.blocks) // RANKS
+        self.first = rank == 0
+        self.blocks = nn.ModuleList(list(whole.blocks)[rank * half:(rank + 1) * half])
+        if self.first:
+            self.wte, self.wpe = whole.wte, whole.wpe
+        else:
+            self.lnf, self.head = whole.lnf, whole.head
+
+    def forward(self, x):
+        with torch.autocast("cuda", BF16):
+            if self.first:
+                x = self.wte(x) + self.wpe(torch.arange(x.shape[1], device=x.device))
+            for block in self.blocks:
+                x = block(x)
+            return x if self.first else self.head(self.lnf(x))
+
+
+class SpreadExperts(nn.Module):
+    """Four of eight experts on each rank, routed evenly: all-to-all, grouped products, all-to-all. Sizes are known, so nothing waits."""
+
+    def __init__(self, d, ff, experts, top_k):
+        super().__init__()
+        self.top_k, self.experts, self.here = top_k, experts, experts // RANKS
+        self.router = nn.Linear(d, experts, bias=False)
+        self.w1, self.w3 = (nn.Parameter(torch.randn(self.here, d, ff) * 0.02) for _ in range(2))
+        self.w2 = nn.Parameter(torch.randn(self.here, ff, d) * 0.02)
+
+    def forward(self, x):
+        n, d = x.shape
+        weights, chosen = torch.topk(F.softmax(self.router(x), -1, dtype=FP32), self.top_k, -1)
+        order = chosen.flatten().argsort()
+        sent = x[order // self.top_k]
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent)
+        offsets = torch.arange(1, self.here + 1, device=x.device, dtype=torch.int32) * (received.shape[0] // self.here)
+        y = F.silu(torch._grouped_mm(received, self.w1, offs=offsets)) * torch._grouped_mm(received, self.w3, offs=offsets)
+        y = torch._grouped_mm(y, self.w2, offs=offsets)
+        back = torch.empty_like(y)
+        dist.all_to_all_single(back, y)
+        out = torch.zeros_like(x)
+        return out.index_add_(0, order // self.top_k, back * weights.flatten()[order, None].to(back.dtype))
+
+
+class ExpertStack(nn.Module):
+    def __init__(self, layers, d, ff, experts, top_k):
+        super().__init__()
+        self.blocks = nn.ModuleList(SpreadExperts(d, ff, experts, top_k) for _ in range(layers))
+
+    def forward(self, x, _=None):
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+
+
+def experts(name, layers, d, ff, n, modes=("eager", "cudagraph")):
+    for mode in modes:
+        def make(rank, mode=mode):
+            torch.manual_seed(rank)
+            torch.set_default_dtype(BF16)
+            with torch.device("cuda"):
+                model, x = ExpertStack(layers, d, ff, 8, 2).eval(), torch.randn(n, d)
+            torch.set_default_dtype(FP32)
+            for p in model.parameters():
+                p.requires_grad_(False)
+
+            def step():
+                with torch.no_grad():
+                    model(x)
+            return step if mode == "eager" else captured(step)
+        ROWS.append(Row(f"{name}_{mode}", make, ["workload.parallel={expert: 2}"]))
+
+
+def captured(step):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def llama_training(name, layers, d, heads, kv_heads, ff, b, t, kind, policy=True, vocab=128256, reshard=True):
+    """A larger Llama (library norms and rotary embedding) with DDP or FSDP2; policy: bf16 parameters and fp32 reduction, no autocast."""
+    def make(rank):
+        torch.manual_seed(0)
+        torch.set_float32_matmul_precision("high")
+        with torch.device("cuda"):
+            inner = N.Llama(layers, d, heads, kv_heads, ff, vocab, library=True)
+            model, inputs, labels = training_networks.Loss(inner).train(), (N.tokens(b, t, vocab),), N.tokens(b, t, vocab)
+        if kind == "ddp":
+            model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+        else:
+            from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+            how = {"mp_policy": MixedPrecisionPolicy(param_dtype=BF16, reduce_dtype=FP32)} if policy else {}
+            for block in inner.blocks:
+                fully_shard(block, reshard_after_forward=reshard, **how)
+            fully_shard(model, **how)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cuda", BF16, enabled=kind == "ddp" or not policy):
+                loss = model(inputs, labels)
+            loss.backward()
+            optimizer.step()
+        return step
+    ROWS.append(Row(name, make, ["workload.network=llama", f"workload.batch={b}", f"workload.sequence={t}", "workload.parameters.norm=library",
+                                 "workload.parameters.rope=library", f"workload.parallel={{data: 2, kind: {kind}}}"]))
 
 
 def llama1b(cache, batch, tensor):
@@ -543,7 +678,6 @@ decode("llama1b_decode_B8_S1024_tp2", llama1b(1024, 8, True), 8, 1024)
 decode("llama1b_decode_B1_S2048", llama1b(2048, 1, False), 1, 2048, tensor=1)
 decode("llama8b_decode_B1_S1024_tp2", llama8b(1024, 1, True), 1, 1024)
 decode("llama1b_prefill_B4_T1024_tp2", llama1b(0, 1, True), (4, 1024), 0)
-training("gpt2_medium_B8_T1024", "ddp") if any(r.name == "gpt2_medium_B8_T1024" for r in training_networks.ROWS) else None
 training("vit_b16_B64", "fsdp")
 training("resnet50_B64", "ddp")
 tensor_training("gpt2_medium_train_B8_T1024_tp2", 24, 1024, 16, 50304, 8, 1024)
@@ -558,6 +692,18 @@ training("gpt2_B16_T1024", "ddp", compiled="before")
 training("gpt2_B16_T1024", "ddp", compiled="after")
 training("gpt2_B16_T1024", "fsdp", compiled="blocks")
 training("llama_160m_B1_T128", "fsdp")
+llama_training("llama_1b_train_B2_T2048_fsdp_policy", 16, 2048, 32, 8, 8192, 2, 2048, "fsdp")
+llama_training("llama_1b_train_B2_T2048_fsdp", 16, 2048, 32, 8, 8192, 2, 2048, "fsdp", policy=False)
+llama_training("llama_1b_train_B2_T2048_ddp", 16, 2048, 32, 8, 8192, 2, 2048, "ddp")
+llama_training("llama_3b_train_B1_T2048_fsdp_policy", 28, 3072, 24, 8, 8192, 1, 2048, "fsdp")
+llama_training("llama_1b_train_B2_T2048_fsdp_policy_kept", 16, 2048, 32, 8, 8192, 2, 2048, "fsdp", reshard=False)
+pipeline("gpt2_medium_B16_T1024_pp2_gpipe4", 24, 1024, 16, 50304, 16, 1024, 4, "gpipe")
+pipeline("gpt2_medium_B16_T1024_pp2_1f1b8", 24, 1024, 16, 50304, 16, 1024, 8, "1f1b")
+experts("moe_N4096_ep2", 4, 2048, 7168, 4096)
+tensor_training("gpt2_xl_train_B4_T1024_tp2", 24, 1600, 20, 50304, 4, 1024)
+training("resnet50_B16", "ddp")
+training("gpt2_pure_B8_T1024", "ddp", precision="pure")
+training("gpt2_clipped_foreach_B8_T512", "single")
 
 
 def step_groups(step, per, quick):
