@@ -191,7 +191,7 @@ class Sweep {
 
 ExitCode run_sweep(const SweepArguments& arguments, const Surroundings& surroundings) {
   if (sweep::is_part_of_job() && !sweep::has_mpi())
-    refuse("gpusim sweep", "started as part of an MPI job, and built without MPI",
+    refuse("gpusim sweep", "started as part of an MPI job, and built without MPI, or it is gone",
            "install libopenmpi-dev and build again, or give each process its part with --shard");
   // The first rank says what is wrong and fails. mpirun stops all ranks as soon as one fails, so the others
   // must not, or it might be stopped before it has said anything.

@@ -5,10 +5,7 @@
 
 #ifdef GPUSIM_HAS_MPI
 
-// The C interface alone.
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-#include <mpi.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +15,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "sim/sweep/mpi_functions.hpp"
 
 #endif
 
@@ -43,33 +42,35 @@ enum Tag : int {
   Failed,    ///< From a rank: why.
 };
 
-struct Message {
-  int source = 0;
-  int tag = 0;
-  std::string bytes;
-};
+/// The module beside this gpusim as it was built, or as it was installed; null if it cannot be loaded.
+const MpiFunctions* load_mpi() {
+  // Loaded at most once and never changed: a library, not state.
+  static const MpiFunctions* const functions = []() -> const MpiFunctions* {
+    for (const char* const path : {GPUSIM_BUILT_MPI, GPUSIM_INSTALLED_MPI}) {
+      // Plugins of MPI ask for its names without saying where they are.
+      void* const module = ::dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+      if (module == nullptr) continue;
+      if (auto* const get =
+              reinterpret_cast<decltype(&gpusim_mpi_functions)>(::dlsym(module, "gpusim_mpi_functions")))
+        return get();
+    }
+    return nullptr;
+  }();
+  return functions;
+}
 
 void send(int to, Tag tag, const std::string& bytes) {
-  MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD);
+  load_mpi()->send(to, tag, bytes);
 }
 
 /// False if nothing has come.
-bool receive_if_there(Message& message) {
-  int there = 0;
-  MPI_Status status;
-  MPI_Message handle;
-  MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &handle, &status);
-  if (there == 0) return false;
-  int size = 0;
-  MPI_Get_count(&status, MPI_BYTE, &size);
-  message = {status.MPI_SOURCE, status.MPI_TAG, std::string(static_cast<std::size_t>(size), '\0')};
-  MPI_Mrecv(message.bytes.data(), size, MPI_BYTE, &handle, &status);
-  return true;
+bool receive_if_there(MpiMessage& message) {
+  return load_mpi()->receive(message);
 }
 
 /// Waits without taking a core away from those who work.
-Message receive() {
-  Message message;
+MpiMessage receive() {
+  MpiMessage message;
   for (int idle = 0; !receive_if_there(message); ++idle)
     if (idle > 100) std::this_thread::sleep_for(std::chrono::microseconds(std::min(idle, 1000)));
   return message;
@@ -162,33 +163,25 @@ class Leader {
 }  // namespace
 
 bool has_mpi() {
-  return true;
+  return load_mpi() != nullptr;
 }
 
 Ranks::Ranks() {
-  if (!is_part_of_job()) return;
-  int got = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &got);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &count_);
+  if (!is_part_of_job() || !has_mpi()) return;
+  load_mpi()->start(rank_, count_);
+  started_ = true;
 }
 
 Ranks::~Ranks() {
-  int started = 0;
-  MPI_Initialized(&started);
-  if (started == 0) return;
+  if (!started_) return;
   if (ended_well_)
-    MPI_Finalize();
+    load_mpi()->finish();
   else
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    load_mpi()->end_job();
 }
 
 bool Ranks::agree(bool well) {
-  if (count_ == 1) return well;
-  int mine = well ? 1 : 0;
-  int all = 0;
-  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  return all == 1;
+  return count_ == 1 ? well : load_mpi()->least(well ? 1 : 0) == 1;
 }
 
 void Ranks::run(const InOrder& order, const Talk& talk) {
@@ -243,7 +236,7 @@ void Ranks::lead(const InOrder& order, const Talk& talk) {
       leader.stop();
       stopped_at = now_in_seconds();
     }
-    Message message;
+    MpiMessage message;
     if (receive_if_there(message)) {
       quiet = 0;
       const auto rank = static_cast<std::size_t>(message.source);
@@ -293,7 +286,7 @@ void Ranks::follow(const InOrder& order, const Talk& talk) {
     const auto worker = order.make_worker();
     send(0, Rows, "");
     for (;;) {
-      const Message message = receive();
+      const MpiMessage message = receive();
       if (message.bytes.empty()) break;
       const Stretch points = stretch_of(message.bytes);
       send(0, Rows, to_bytes(points) + worker->rows(points));

@@ -12,7 +12,7 @@
 
 namespace gpusim::sweep {
 
-/// Whether this gpusim was built with MPI.
+/// Whether this gpusim was built with MPI, and finds the libraries of it; loads them.
 bool has_mpi();
 /// Whether the process was started as one of several of an MPI job (by mpirun, srun or their like).
 bool is_part_of_job();
@@ -53,6 +53,7 @@ class Ranks {
 
   int rank_ = 0;
   int count_ = 1;
+  bool started_ = false;
   bool ended_well_ = true;
 };
 
