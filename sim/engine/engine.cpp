@@ -7,6 +7,7 @@
 #include "sim/engine/one_pass.hpp"
 #include "sim/engine/one_pass.inl"
 #include "sim/engine/one_pass_launches.inl"
+#include "sim/engine/one_pass_steady.inl"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/simulator_device.inl"
 #include "sim/engine/simulator_host.inl"
@@ -375,6 +376,29 @@ bool device_never_waits_for_host(const Totals& totals) {
          Picoseconds(0);
 }
 
+/// A steady step, and whether a launch call found its queue full, or may have.
+struct FoundSteady {
+  Steady steady;
+  bool queue_was_full = false;
+};
+
+/// By the fast path.
+std::optional<FoundSteady> steady_by_one_pass(const Program& program, const Machine& machine,
+                                              const SteadyOptions& options) {
+  NullSink sink;
+  OnePass<NullSink> one_pass(program, machine, sink);
+  const std::optional<Steady> steady = one_pass.run_steady(options);
+  if (!steady) return std::nullopt;
+  return FoundSteady{*steady, one_pass.queue_was_full()};
+}
+
+FoundSteady steady_by_events(const Program& program, const Machine& machine, const SteadyOptions& options) {
+  NullSink sink;
+  Simulator<NullSink> simulator(program, machine, sink);
+  const Steady steady = simulator.run_steady(options);
+  return {steady, simulator.queue_was_full()};
+}
+
 /// The steady step found with a shorter launch queue, where that proves it for the real one. Filling a long
 /// queue can take a hundred thousand steps of a slow drift; a short one is full at once.
 ///  - The device, one stream of it, never waits for the host: it runs at its own pace, and with a longer
@@ -383,19 +407,39 @@ bool device_never_waits_for_host(const Totals& totals) {
 ///  - The host was never blocked by the short queue: the longer one is never full either, and all is the
 ///  same.
 std::optional<Steady> steady_of_shorter_queue(const Program& program, const Machine& machine,
-                                              const SteadyOptions& options) {
+                                              const SteadyOptions& options, bool one_pass) {
   if (!order_is_fixed(program, machine)) return std::nullopt;
   for (const std::int64_t depth : {queue_entries(program) + 1, 4 * queue_entries(program) + 4}) {
     if (depth >= machine.launch_queue_depth) break;
     Machine shorter = machine;
     shorter.launch_queue_depth = static_cast<std::int32_t>(depth);
-    NullSink sink;
-    Simulator<NullSink> simulator(program, shorter, sink);
-    Steady steady = simulator.run_steady(options);
-    const bool device_bound = one_stream(program) && device_never_waits_for_host(steady.period);
-    if (steady.exact && (device_bound || !simulator.queue_was_full())) return steady;
+    std::optional<FoundSteady> found;
+    if (one_pass) found = steady_by_one_pass(program, shorter, options);
+    if (!found) found = steady_by_events(program, shorter, options);
+    const bool device_bound = one_stream(program) && device_never_waits_for_host(found->steady.period);
+    if (found->steady.exact && (device_bound || !found->queue_was_full)) return found->steady;
   }
   return std::nullopt;
+}
+
+Steady find_steady(const Program& program, const Machine& machine, const SteadyOptions& options,
+                   bool one_pass) {
+  if (std::optional<Steady> proven = steady_of_shorter_queue(program, machine, options, one_pass))
+    return *proven;
+  if (one_pass)
+    if (std::optional<FoundSteady> found = steady_by_one_pass(program, machine, options))
+      return found->steady;
+  Steady steady = steady_by_events(program, machine, options).steady;
+  if (!steady.exact) {
+    NullSink sink;
+    const std::int64_t steps = steady.warmup_steps;
+    const std::int64_t half = steps / 2;
+    const Run all = Simulator<NullSink>(program, machine, sink).run(steps);
+    steady.period = all.totals - Simulator<NullSink>(program, machine, sink).run(half).totals;
+    steady.warmup_steps = half;
+    steady.peak_bytes = all.peak_bytes;
+  }
+  return steady;
 }
 
 }  // namespace
@@ -469,17 +513,14 @@ Run run(const Program& program, const Machine& machine, std::int64_t steps, Time
 
 Steady run_steady(const Program& program, const Machine& machine, SteadyOptions options) {
   check(program, machine);
-  if (std::optional<Steady> proven = steady_of_shorter_queue(program, machine, options)) return *proven;
-  NullSink sink;
-  Steady steady = Simulator<NullSink>(program, machine, sink).run_steady(options);
-  if (!steady.exact) {
-    const std::int64_t steps = steady.warmup_steps;
-    const std::int64_t half = steps / 2;
-    const Run all = Simulator<NullSink>(program, machine, sink).run(steps);
-    steady.period = all.totals - Simulator<NullSink>(program, machine, sink).run(half).totals;
-    steady.warmup_steps = half;
-    steady.peak_bytes = all.peak_bytes;
-  }
+  const Steady steady = find_steady(program, machine, options, true);
+  GPUSIM_ASSERT(steady.period.busy + steady.period.idle_total() == steady.period.wall);
+  return steady;
+}
+
+Steady run_steady_event_by_event(const Program& program, const Machine& machine, SteadyOptions options) {
+  check(program, machine);
+  const Steady steady = find_steady(program, machine, options, false);
   GPUSIM_ASSERT(steady.period.busy + steady.period.idle_total() == steady.period.wall);
   return steady;
 }

@@ -27,7 +27,8 @@ Run run_event_by_event(const Program& program, const Machine& machine, std::int6
 std::optional<Run> run_by_period(const Program& program, const Machine& machine, std::int64_t steps,
                                  std::int64_t instructions_max);
 
-/// Whether `run` takes the fast path: one host thread, and nothing whose order is found out on the way.
+/// Whether `run` takes the fast path: one host thread or several that take turns, and nothing whose order is
+/// found out on the way.
 bool takes_fast_path(const Program& program, const Machine& machine);
 
 struct SteadyOptions {
@@ -39,5 +40,7 @@ struct SteadyOptions {
 
 /// The step that repeats. Throws as `run` does.
 Steady run_steady(const Program& program, const Machine& machine, SteadyOptions options = {});
+/// The same by the event loop alone; for tests.
+Steady run_steady_event_by_event(const Program& program, const Machine& machine, SteadyOptions options = {});
 
 }  // namespace gpusim::engine

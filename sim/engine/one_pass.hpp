@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine's fast path. Internal to the engine: users call engine.hpp.
 //
-// Where one host thread launches and nothing on the device depends on which of two things comes first, no
-// event queue is needed: in the order of the calls, every time is a maximum of sums of earlier ones. One pass
-// over the instructions computes them; ops of several streams are put in order of time before they are
-// accounted for. Same semantics and same bytes as Simulator (tests/property/engine_one_pass_test.cpp); what
-// this path cannot do it finds out on the way, and the caller starts again with Simulator.
+// Where host threads take turns, each awaiting the other's signal, or there is but one, and nothing on the
+// device depends on which of two things comes first, no event queue is needed: in the order of the calls,
+// every time is a maximum of sums of earlier ones. One pass over the instructions computes them; ops of
+// several streams are put in order of time before they are accounted for. Same semantics and same bytes as
+// Simulator (tests/property/engine_one_pass_test.cpp); what this path cannot do it finds out on the way, and
+// the caller starts again with Simulator.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -18,6 +21,8 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/graph_schedule.hpp"
 #include "sim/engine/ring.hpp"
+#include "sim/engine/state_writer.hpp"
+#include "sim/engine/step_lead.hpp"
 #include "sim/engine/take_times.hpp"
 
 namespace gpusim::engine {
@@ -35,10 +40,17 @@ class OnePass {
         accounts_(program.threads.size()),
         streams_(program.streams.size()),
         events_(program.events.size()),
-        graphs_(program.graphs.size()) {}
+        graphs_(program.graphs.size()),
+        threads_(program.threads.size()),
+        signals_(program.signals.size()) {}
 
   /// All steps; nothing if the program needs the general engine, is wrong, or runs too long.
   std::optional<Run> run(std::int64_t steps);
+  /// The step that repeats, of a program with one stream; nothing if the program needs the general engine or
+  /// does not repeat within the limits.
+  std::optional<Steady> run_steady(const SteadyOptions& options);
+  /// Whether a launch queue may have been full.
+  bool queue_was_full() const { return queue_length_max_ == machine_.launch_queue_depth; }
 
  private:
   /// An event that has been recorded.
@@ -97,8 +109,45 @@ class OnePass {
     Picoseconds call_end;
   };
 
+  /// A host thread.
+  struct ThreadState {
+    // Of one that does not run; of the one that does they stand in the members of the same names.
+    std::size_t pc = 0;
+    std::int64_t step = 0;
+    std::uint64_t executed = 0;
+    Picoseconds now{0};  ///< Since when it waits, or its end.
+    bool waits = false;  ///< For a signal.
+  };
+  struct SignalState {
+    std::int64_t count = 0;
+    std::size_t waiting = none;  ///< The thread that awaits it.
+    bool awaited = false;        ///< By some instruction; otherwise the count matters to nobody.
+  };
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  /// What the machine was like at a boundary between steps.
+  struct Kept {
+    std::int64_t step = 0;
+    Picoseconds now{0};
+    Picoseconds lead{0};  ///< Of the device: when it will be idle, from now.
+    Totals totals;
+    std::vector<std::int64_t> state;
+  };
+
+  bool begin();
   template <bool several>
-  bool step();
+  bool take_turns(std::int64_t steps);
+  template <bool several>
+  bool run_thread(std::int64_t steps);
+  bool begin_waiting(std::size_t thread);
+  bool await(const Instruction& instruction);
+  bool signal(const Instruction& instruction);
+  void go_on_with(std::size_t thread);
+  void pause();
+  bool is_far_ahead() const;
+  bool boundary();
+  bool repeats();
+  void write_state(std::vector<std::int64_t>& state) const;
   template <bool several>
   const Instruction* launch_plain(const Instruction* at, const Instruction* end);
   template <bool several>
@@ -168,7 +217,12 @@ class OnePass {
     Picoseconds free{0};
   };
   std::array<EngineState, copy_engine_count> engines_;
-  std::size_t thread_ = 0;
+  std::vector<ThreadState> threads_;
+  std::vector<SignalState> signals_;
+  std::size_t thread_ = 0;          ///< The one that runs.
+  std::size_t next_thread_ = none;  ///< The one whose turn comes when this one waits.
+  std::size_t marker_ = none;       ///< The first thread that does anything: it marks the steps.
+  std::size_t threads_used_ = 0;
   std::size_t pc_ = 0;
   std::int64_t step_ = 0;
   std::uint64_t executed_ = 0;
@@ -178,6 +232,14 @@ class OnePass {
   std::int32_t queue_length_max_ = 0;
   bool gaps_are_short_ = false;
   bool too_long_ = false;
+
+  // Of run_steady.
+  const SteadyOptions* steady_options_ = nullptr;
+  Picoseconds largest_gap_{0};
+  bool stop_ = false;
+  Steady steady_;
+  Kept kept_;
+  std::vector<std::int64_t> state_;
 };
 
 }  // namespace gpusim::engine

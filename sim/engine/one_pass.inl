@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OnePass: one host thread, one pass. Included by engine.cpp. Every function that returns bool gives up with
-// false.
+// OnePass: one pass over the instructions. Included by engine.cpp. Every function that returns bool gives up
+// with false.
 
 namespace gpusim::engine {
 
@@ -28,27 +28,36 @@ inline bool has_short_gaps(const Machine& machine) {
 
 template <class Sink>
 std::optional<Run> OnePass<Sink>::run(std::int64_t steps) {
-  std::size_t threads_used = 0;
-  for (std::size_t i = 0; i < program_.threads.size(); ++i)
-    if (!program_.threads[i].instructions.empty()) {
-      thread_ = i;
-      ++threads_used;
-    }
-  if (threads_used != 1 || may_share(program_, machine_)) return std::nullopt;
-  for (StreamState& stream : streams_)
-    stream.taken.remember(static_cast<std::size_t>(std::min(machine_.launch_queue_depth, 32)));
-  gaps_are_short_ = has_short_gaps(machine_);
-  const bool several = streams_.size() > 1;
-  for (; step_ < steps; ++step_)
-    if (!(several ? step<true>() : step<false>())) return std::nullopt;
+  if (!begin()) return std::nullopt;
+  if (steps > 0 && !(streams_.size() > 1 ? take_turns<true>(steps) : take_turns<false>(steps)))
+    return std::nullopt;
   settle(std::numeric_limits<std::int64_t>::max());
   Run result;
   accounts_.totals.steps = std::max<std::int64_t>(steps, 0);
-  accounts_.finish(thread_, now_, result);
+  std::size_t last = thread_;
+  for (std::size_t i = threads_.size(); i-- > 0;)
+    if (threads_used_ > 1 && threads_[i].now >= threads_[last].now) last = i;
+  accounts_.finish(last, threads_used_ > 1 ? threads_[last].now : now_, result);
   result.peak_bytes = peak_;
   result.final_bytes = allocated_;
   result.queue_length_max = queue_length_max_;
   return result;
+}
+
+/// Whether the program might be one for this path.
+template <class Sink>
+bool OnePass<Sink>::begin() {
+  for (std::size_t i = 0; i < program_.threads.size(); ++i)
+    if (!program_.threads[i].instructions.empty()) {
+      if (marker_ == none) marker_ = i;
+      ++threads_used_;
+    }
+  if (threads_used_ == 0 || may_share(program_, machine_)) return false;
+  thread_ = marker_;
+  for (StreamState& stream : streams_)
+    stream.taken.remember(static_cast<std::size_t>(std::min(machine_.launch_queue_depth, 32)));
+  gaps_are_short_ = has_short_gaps(machine_);
+  return true;
 }
 
 namespace {
@@ -60,22 +69,157 @@ inline bool valid(Picoseconds duration) {
 
 }  // namespace
 
+/// Runs one thread after the other, each until it waits, until all have done their steps. All but one have to
+/// begin by waiting.
 template <class Sink>
 template <bool several>
-bool OnePass<Sink>::step() {
+bool OnePass<Sink>::take_turns(std::int64_t steps) {
+  std::size_t first = marker_;
+  if (threads_used_ > 1) {
+    first = none;
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      const LargeVector<Instruction>& instructions = program_.threads[i].instructions;
+      if (instructions.empty()) continue;
+      if (instructions.front().call == Call::Await) {
+        if (!begin_waiting(i)) return false;
+      } else if (std::exchange(first, i) != none) {
+        return false;
+      }
+    }
+    if (first == none) return false;
+  }
+  for (next_thread_ = first; next_thread_ != none;) {
+    go_on_with(std::exchange(next_thread_, none));
+    if (!run_thread<several>(steps)) return false;
+    if (stop_) return true;
+    pause();
+  }
+  // Whoever waits still waits for ever.
+  return std::none_of(threads_.begin(), threads_.end(), [](const ThreadState& t) { return t.waits; });
+}
+
+template <class Sink>
+void OnePass<Sink>::go_on_with(std::size_t thread) {
+  const ThreadState& state = threads_[thread];
+  thread_ = thread;
+  pc_ = state.pc;
+  step_ = state.step;
+  executed_ = state.executed;
+  now_ = state.now;
+}
+
+template <class Sink>
+void OnePass<Sink>::pause() {
+  ThreadState& state = threads_[thread_];
+  state.pc = pc_;
+  state.step = step_;
+  state.executed = executed_;
+  state.now = now_;
+}
+
+template <class Sink>
+bool OnePass<Sink>::begin_waiting(std::size_t thread) {
+  go_on_with(thread);
+  sink_.begin_step(thread, now_);
+  const Instruction& instruction = program_.threads[thread].instructions.front();
+  if (!await(instruction) || !threads_[thread].waits) return false;
+  pause();
+  return true;
+}
+
+/// Until the thread waits or has done its steps.
+template <class Sink>
+template <bool several>
+bool OnePass<Sink>::run_thread(std::int64_t steps) {
   const LargeVector<Instruction>& instructions = program_.threads[thread_].instructions;
   const Instruction* const begin = instructions.data();
   const Instruction* const end = begin + instructions.size();
-  sink_.begin_step(thread_, now_);
-  for (const Instruction* at = begin; at != end; ++at) {
-    // Nearly all of a long program is plain launches.
-    at = launch_plain<several>(at, end);
-    if (too_long_) return false;
-    if (at == end) break;
+  for (const Instruction* at = begin + pc_;; ++at) {
+    // Nearly all of a long program is plain launches. Once another thread has its turn, nothing of this one
+    // may happen beside it.
+    if (at != end && at != begin && next_thread_ == none) {
+      at = launch_plain<several>(at, end);
+      if (too_long_) return false;
+    }
+    if (at == end) {
+      ++step_;
+      pc_ = 0;
+      if (attached_open_ != 0 || is_far_ahead()) return false;
+      if (thread_ == marker_ && !boundary()) return false;
+      if (stop_ || step_ == steps) return true;
+      at = begin;
+    }
+    if (at == begin) {
+      sink_.begin_step(thread_, now_);
+      if (next_thread_ == none) at = launch_plain<several>(at, end);
+      if (too_long_) return false;
+      if (at == end) {
+        --at;
+        continue;
+      }
+    }
     pc_ = static_cast<std::size_t>(at - begin);
-    if (!execute(*at)) return false;
+    if (at->call == Call::Await) {
+      if (!await(*at)) return false;
+      if (threads_[thread_].waits) return true;
+    } else if (next_thread_ != none || !execute(*at)) {
+      return false;
+    }
   }
-  return attached_open_ == 0;
+}
+
+/// Takes the signal, or waits for it.
+template <class Sink>
+bool OnePass<Sink>::await(const Instruction& instruction) {
+  if (!valid(instruction.duration) || instruction.object >= signals_.size() || attached_open_ != 0)
+    return false;
+  accounts_.totals.host_work += instruction.duration;
+  const Picoseconds end = now_ + instruction.duration;
+  log(now_, end, HostState::Working);
+  SignalState& signal = signals_[instruction.object];
+  if (signal.count > 0) {
+    --signal.count;
+    call_done(end);
+    return now_ <= time_max;
+  }
+  if (signal.waiting != none) return false;
+  signal.waiting = thread_;
+  threads_[thread_].waits = true;
+  now_ = end;
+  return true;
+}
+
+/// Gives the turn to the thread that awaits the signal, if there is one.
+template <class Sink>
+bool OnePass<Sink>::signal(const Instruction& instruction) {
+  if (instruction.object >= signals_.size()) return false;
+  const Picoseconds end = now_ + instruction.duration;
+  log(now_, end, HostState::Working);
+  call_done(end);
+  SignalState& signal = signals_[instruction.object];
+  if (signal.waiting == none) {
+    ++signal.count;
+    return true;
+  }
+  next_thread_ = std::exchange(signal.waiting, none);
+  ThreadState& waiter = threads_[next_thread_];
+  waiter.waits = false;
+  accounts_.host(next_thread_, waiter.now, end, HostState::Awaiting, static_cast<std::uint16_t>(thread_));
+  accounts_.totals.host_blocked += std::max(Picoseconds(0), end - waiter.now);
+  waiter.now = std::max(waiter.now, end);
+  sink_.end_call(next_thread_, waiter.now);
+  ++waiter.executed;
+  ++waiter.pc;
+  return true;
+}
+
+/// Whether the thread that runs has to wait for others before its next step.
+template <class Sink>
+bool OnePass<Sink>::is_far_ahead() const {
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    if (i != thread_ && !program_.threads[i].instructions.empty() && step_ - threads_[i].step > step_lead_max)
+      return true;
+  return false;
 }
 
 template <class Sink>
@@ -141,20 +285,19 @@ bool OnePass<Sink>::execute(const Instruction& instruction) {
       call_done(end);
       break;
     }
-    case Call::Signal:  // Nobody awaits it.
-      if (instruction.object >= program_.signals.size()) return false;
-      log(now_, end, HostState::Working);
-      call_done(end);
+    case Call::Signal:
+      if (!signal(instruction)) return false;
       break;
-    case Call::Await:
+    case Call::Await:  // See run_thread.
       return false;
   }
   return now_ <= time_max;
 }
 
-/// Whether the thread records `event` anywhere: a wait before that has nothing to wait for.
+/// Whether the only thread records `event` anywhere: a wait before that has nothing to wait for.
 template <class Sink>
 bool OnePass<Sink>::recorded_by_thread(Index event) {
+  if (threads_used_ > 1) return false;
   EventState& state = events_[event];
   if (!state.known_to_be_recorded_later)
     for (const Instruction& in : program_.threads[thread_].instructions)

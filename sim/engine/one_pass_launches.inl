@@ -76,7 +76,7 @@ const Instruction* OnePass<Sink>::plain_until(const Instruction* at, const Instr
       if (op_wanted.differs(word(op, op_word)) != 0) return at;
       if (!all_short(op.duration.count() | op.min_period.count())) return at;
       if (op.gap_before != gap_from_table && !is_short_gap(op.gap_before)) return at;
-    } else {
+    } else if (in.call != Call::Work) {
       // Events cost CPU time and no place in the queue. Of one stream, they are left to execute().
       const bool event = in.call == Call::Record || (in.call == Call::StreamWait && in.attached);
       if (!several || !event || in.object >= events_.size()) return at;
@@ -85,16 +85,18 @@ const Instruction* OnePass<Sink>::plain_until(const Instruction* at, const Instr
   return at;
 }
 
-/// Executes launches as long as they are valid and need nothing but a place in the queue; gives the first
-/// that is not so simple, for execute(). The time of the whole engine is spent here. Instructions are looked
-/// at in blocks (plain_until), then executed by a loop that calls nothing, so that what changes with every
-/// launch stays in registers; what it needs of a stream is in one cache line. Nothing is changed for a launch
-/// before it is sure that it is a simple one.
+/// Executes launches and work between them as long as they are valid and need nothing but a place in the
+/// queue; gives the first that is not so simple, for execute(). The time of the whole engine is spent here.
+/// Instructions are looked at in blocks (plain_until), then executed by a loop that calls nothing, so that
+/// what changes with every launch stays in registers; what it needs of a stream is in one cache line. Nothing
+/// is changed for a launch before it is sure that it is a simple one.
 template <class Sink>
 template <bool several>
 const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Instruction* end) {
   // Before an op has started, idle time is nobody's: see Accounts::note_first.
   if (!accounts_.any_op() || !gaps_are_short_ || !later_.empty()) return at;
+  // What another thread has launched is explained by what that one did.
+  if (several && next_.start >= 0 && next_.cause.thread != thread_) return at;
   if (!several && streams_.front().attached_open) return at;
   // In the loop the host works, or is blocked while the device is busy: nobody will ask about that. Idle time
   // that began when the host did something else is explained by execute().
@@ -129,7 +131,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   std::int64_t launch_latency = 0;
   std::int64_t gaps = 0;
   std::int64_t dispatch = 0;
-  std::int64_t events = 0;
+  std::int64_t others = 0;  // Than launches.
   std::int64_t memcpys = 0;
   std::int64_t memsets = 0;
   // The device was idle until `start`, while the host did nothing but launch.
@@ -146,17 +148,17 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
     for (; at != block_end; ++at) {
       const Instruction& in = *at;
       StreamState& stream = several ? streams[in.stream] : *streams;
-      if (several && in.call != Call::Launch) {
-        if (in.call == Call::Record) {
+      if (in.call != Call::Launch) {
+        if (several && in.call == Call::Record) {
           record(stream, events_[in.object], Picoseconds(now) + in.latency, Picoseconds(now) + in.duration);
-        } else {
+        } else if (several && in.call == Call::StreamWait) {
           if (!events_[in.object].recorded) break;
           attach(stream, events_[in.object]);
         }
         now += in.duration.count();
         writer.end_call(Picoseconds(now));
         call += threads;
-        ++events;
+        ++others;
         continue;
       }
       const GpuOp& op = ops[in.object];
@@ -269,7 +271,7 @@ const Instruction* OnePass<Sink>::launch_plain(const Instruction* at, const Inst
   Totals& totals = accounts_.totals;
   totals.host_work += Picoseconds(now - began - blocked);
   totals.host_blocked_queue += Picoseconds(blocked);
-  const std::int64_t kernels = (at - first) - events - memcpys - memsets;
+  const std::int64_t kernels = (at - first) - others - memcpys - memsets;
   totals.counts.kernel_launches += kernels;
   totals.counts.kernels += kernels;
   totals.counts.memcpys += memcpys;

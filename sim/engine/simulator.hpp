@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "sim/engine/accounts.hpp"
@@ -16,6 +17,8 @@
 #include "sim/engine/graph_schedule.hpp"
 #include "sim/engine/ring.hpp"
 #include "sim/engine/sharing.hpp"
+#include "sim/engine/state_writer.hpp"
+#include "sim/engine/step_lead.hpp"
 
 namespace gpusim::engine {
 
@@ -35,10 +38,6 @@ struct NullSink {
   Writer writer(std::size_t, std::size_t) { return {}; }
   void take_back(const Writer&, std::size_t) {}
 };
-
-/// Host threads that nothing couples keep within so many steps of each other: a step is what all of them do
-/// once.
-inline constexpr std::int64_t step_lead_max = 8;
 
 template <class Sink>
 class Simulator {

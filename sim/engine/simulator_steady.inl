@@ -100,25 +100,6 @@ typename Simulator<Sink>::Snapshot Simulator<Sink>::snapshot(std::int64_t step) 
   return {.step = step, .now = now_, .totals = totals_, .allocated = allocated_};
 }
 
-namespace {
-
-class StateWriter {
- public:
-  StateWriter(std::vector<std::int64_t>& state, Picoseconds now) : state_(state), now_(now) {}
-  void add(std::int64_t value) { state_.push_back(value); }
-  /// A time that matters only while it is later than `from` now.
-  void add_time(Picoseconds time, Picoseconds from = Picoseconds(0)) {
-    // Held to `from` before the difference: a time that never was is min(), from which nothing can be taken.
-    state_.push_back((std::max(time, from + now_) - now_).count());
-  }
-
- private:
-  std::vector<std::int64_t>& state_;
-  Picoseconds now_;
-};
-
-}  // namespace
-
 /// The cheap part: if it differs, the rest need not be looked at.
 template <class Sink>
 void Simulator<Sink>::scalar_state(std::vector<std::int64_t>& state) const {

@@ -2,52 +2,17 @@
 // The fast path and the event loop are two programs for one semantics.
 #include "sim/engine/engine.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/engine_compare.hpp"
 #include "tests/support/random_program.hpp"
 
 namespace {
 
 using namespace gpusim::engine;
 using gpusim::Picoseconds;
+using gpusim::test::difference;
 using gpusim::test::random_program;
 using gpusim::test::RandomProgram;
 using gpusim::test::RandomProgramOptions;
-
-bool equal(const OpRecord& a, const OpRecord& b) {
-  return a.start == b.start && a.end == b.end && a.call == b.call && a.node == b.node;
-}
-
-bool equal(const Timeline& a, const Timeline& b) {
-  const std::vector<Index> order_a = a.ops_in_order();
-  const std::vector<Index> order_b = b.ops_in_order();
-  if (!std::equal(order_a.begin(), order_a.end(), order_b.begin(), order_b.end(),
-                  [&](Index x, Index y) { return equal(a.ops[x], b.ops[y]); }))
-    return false;
-  if (a.threads.size() != b.threads.size()) return false;
-  for (std::size_t t = 0; t < a.threads.size(); ++t)
-    if (a.threads[t].call_end != b.threads[t].call_end || a.threads[t].step_start != b.threads[t].step_start)
-      return false;
-  return std::equal(
-      a.memory.begin(), a.memory.end(), b.memory.begin(), b.memory.end(),
-      [](const MemoryRecord& x, const MemoryRecord& y) { return x.at == y.at && x.bytes == y.bytes; });
-}
-
-bool equal(const Run& a, const Run& b) {
-  return a.totals == b.totals && a.window == b.window && a.first_op_start == b.first_op_start &&
-         a.last_op_end == b.last_op_end && a.peak_bytes == b.peak_bytes && a.final_bytes == b.final_bytes &&
-         a.queue_length_max == b.queue_length_max;
-}
-
-/// 0 if both paths agree on everything; otherwise what differs first.
-const char* difference(const RandomProgram& random, std::int64_t steps) {
-  Timeline fast, slow;
-  const Run a = run(random.program, random.machine, steps, &fast);
-  const Run b = run_event_by_event(random.program, random.machine, steps, &slow);
-  if (!equal(fast, slow)) return "timelines";
-  if (!(a.totals == b.totals)) return "totals";
-  if (!equal(a, b)) return "runs";
-  if (!equal(run(random.program, random.machine, steps), b)) return "runs without a timeline";
-  return nullptr;
-}
 
 /// How many of them took the fast path.
 std::uint64_t compare(std::uint64_t first, std::uint64_t count, const RandomProgramOptions& options) {
