@@ -6,8 +6,10 @@
 #include "sim/engine/check.hpp"
 #include "sim/engine/one_pass.hpp"
 #include "sim/engine/one_pass.inl"
+#include "sim/engine/one_pass_graphs.inl"
 #include "sim/engine/one_pass_launches.inl"
 #include "sim/engine/one_pass_steady.inl"
+#include "sim/engine/one_pass_turns.inl"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/simulator_device.inl"
 #include "sim/engine/simulator_host.inl"
@@ -338,9 +340,24 @@ std::int64_t queue_entries(const Program& program) {
   return entries;
 }
 
-/// Nothing in the program depends on which of two things comes first: one host thread, no shared copy
-/// engines, devices or CUDA graphs. Then every time is a maximum of sums of earlier ones, and a longer queue
-/// can only make things happen earlier.
+std::int64_t threads_used(const Program& program) {
+  return std::count_if(program.threads.begin(), program.threads.end(),
+                       [](const HostThread& thread) { return !thread.instructions.empty(); });
+}
+
+/// Whether the host ever waits for the device but for a place in a launch queue.
+bool synchronizes(const Program& program) {
+  return std::any_of(program.threads.begin(), program.threads.end(), [](const HostThread& thread) {
+    return std::any_of(thread.instructions.begin(), thread.instructions.end(), [](const Instruction& in) {
+      return in.blocking || in.call == Call::SynchronizeStream || in.call == Call::SynchronizeEvent ||
+             in.call == Call::SynchronizeDevice;
+    });
+  });
+}
+
+/// Nothing on the device depends on which of two things comes first: no shared copy engines, devices or CUDA
+/// graphs. Then with one host thread, or several that take turns, every time is a maximum of sums of earlier
+/// ones, and a longer queue can only make things happen earlier.
 bool order_is_fixed(const Program& program, const Machine& machine) {
   std::vector<std::int32_t> stream_of_graph(program.graphs.size(), -1);
   for (const HostThread& thread : program.threads)
@@ -351,7 +368,7 @@ bool order_is_fixed(const Program& program, const Machine& machine) {
       if (stream >= 0 && stream != in.stream) return false;
       stream = in.stream;
     }
-  return program.threads.size() == 1 && !may_share(program, machine) &&
+  return !may_share(program, machine) &&
          std::none_of(program.ops.begin(), program.ops.end(),
                       [](const GpuOp& op) { return op.copy_engine != CopyEngine::None; });
 }
@@ -382,7 +399,7 @@ struct FoundSteady {
   bool queue_was_full = false;
 };
 
-/// By the fast path.
+/// By the fast path: if it finds one, the host threads take turns.
 std::optional<FoundSteady> steady_by_one_pass(const Program& program, const Machine& machine,
                                               const SteadyOptions& options) {
   NullSink sink;
@@ -406,17 +423,27 @@ FoundSteady steady_by_events(const Program& program, const Machine& machine, con
 ///    (its own gaps and durations bound it) nor slower (launches only come earlier).
 ///  - The host was never blocked by the short queue: the longer one is never full either, and all is the
 ///  same.
+/// Of threads that take turns, who is blocked depends on which launches find the queue full: those of the
+/// real queue, if the short one differs from it by whole steps and nothing else makes the host wait for the
+/// device.
 std::optional<Steady> steady_of_shorter_queue(const Program& program, const Machine& machine,
                                               const SteadyOptions& options, bool one_pass) {
-  if (!order_is_fixed(program, machine)) return std::nullopt;
-  for (const std::int64_t depth : {queue_entries(program) + 1, 4 * queue_entries(program) + 4}) {
+  const bool several = threads_used(program) > 1;
+  if (!order_is_fixed(program, machine) || (several && !one_pass)) return std::nullopt;
+  const std::int64_t entries = queue_entries(program);
+  if (entries == 0) return std::nullopt;
+  const std::int64_t whole_steps = (machine.launch_queue_depth - entries - 1) % entries;
+  for (const std::int64_t times : {1, 4}) {
+    const std::int64_t depth = times * entries + (several ? 1 + whole_steps : times);
     if (depth >= machine.launch_queue_depth) break;
     Machine shorter = machine;
     shorter.launch_queue_depth = static_cast<std::int32_t>(depth);
     std::optional<FoundSteady> found;
     if (one_pass) found = steady_by_one_pass(program, shorter, options);
+    if (!found && several) break;
     if (!found) found = steady_by_events(program, shorter, options);
-    const bool device_bound = one_stream(program) && device_never_waits_for_host(found->steady.period);
+    const bool device_bound = one_stream(program) && device_never_waits_for_host(found->steady.period) &&
+                              !(several && synchronizes(program));
     if (found->steady.exact && (device_bound || !found->queue_was_full)) return found->steady;
   }
   return std::nullopt;

@@ -103,6 +103,17 @@ class OnePass {
     StartCause cause;
   };
 
+  struct GraphState {
+    Index stream = no_index;  ///< The only one that it is launched into.
+    bool random = false;
+    std::vector<ScheduledNode> schedule;
+    Picoseconds free{0};  ///< End of the latest replay.
+    // Of a replay on an idle device, from its start.
+    bool summed = false;
+    Accounts::Additions sums;
+    Counts counts;
+  };
+
   /// Where a call that puts something into a stream found its place.
   struct Placed {
     Picoseconds arrival;
@@ -158,6 +169,8 @@ class OnePass {
   void attach(StreamState& stream, const EventState& event);
   bool launch_op(const Instruction& instruction);
   bool launch_graph(const Instruction& instruction);
+  void sum_up(GraphState& state, const CudaGraph& graph) const;
+  void replay(const Instruction& instruction, GraphState& state, Picoseconds start, const Placed& placed);
   void synchronize(const Instruction& instruction, Picoseconds completion);
   bool recorded_by_thread(Index event);
 
@@ -205,12 +218,6 @@ class OnePass {
   std::size_t settled_ = 0;         ///< So many of the first are accounted for.
   std::int64_t attached_open_ = 0;  ///< Streams with waits that ride on the next launch.
   std::vector<EventState> events_;
-  struct GraphState {
-    Index stream = no_index;  ///< The only one that it is launched into.
-    bool random = false;
-    std::vector<ScheduledNode> schedule;
-    Picoseconds free{0};  ///< End of the latest replay.
-  };
   std::vector<GraphState> graphs_;
   struct EngineState {
     Index stream = no_index;  ///< The only one that copies with it.
