@@ -252,7 +252,10 @@ std::string without_types(std::string name) {
 }  // namespace
 
 TraceAnalysis::TraceAnalysis(const Trace& trace)
-    : summary(summarize(trace)), detail(trace_detail(trace)), path(trace_path(trace)) {}
+    : summary(summarize(trace)),
+      detail(trace_detail(trace)),
+      path(trace_path(trace)),
+      communication(trace_communication(trace)) {}
 
 std::string trace_label(std::string_view name, std::size_t width) {
   constexpr std::string_view evaluate = "autograd::engine::evaluate_function: ";
@@ -292,6 +295,7 @@ std::string trace_summary_text(const Trace& trace, const TraceAnalysis& analysis
   out += idle_tables(trace, analysis.detail);
   out += host_tables(trace, analysis.detail);
   out += step_table(analysis.detail);
+  out += trace_communication_text(analysis.communication);
   out += op_table(trace, analysis.detail);
   const std::vector<std::string> advice = trace_advice(trace, analysis);
   if (!advice.empty()) out += "\n";

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/trace/communication.hpp"
 #include "sim/trace/detail.hpp"
 #include "sim/trace/ranks.hpp"
 #include "sim/trace/summary.hpp"
@@ -23,12 +24,18 @@ struct TraceAnalysis {
   Summary summary;
   TraceDetail detail;
   TracePath path;
+  TraceCommunications communication;
 };
 
 /// For people, 80 columns wide. Ends with a newline.
 std::string trace_summary_text(const Trace& trace, const TraceAnalysis& analysis);
 /// One object: all keys of summary_json, and the details.
 std::string trace_summary_json(const Trace& trace, const TraceAnalysis& analysis);
+
+/// Collectives by kind and by step, exposed and hidden; empty without any.
+std::string trace_communication_text(const TraceCommunications& communication);
+/// Members of an object, each with a comma before it.
+std::string trace_communication_json(const TraceCommunications& communication);
 
 /// The routine for finding a bottleneck, one paragraph a step: measure, look for idle time, rank the kernels,
 /// hold the largest against its roof, change one thing.

@@ -100,6 +100,7 @@ std::string trace_summary_json(const Trace& trace, const TraceAnalysis& analysis
                              [](std::size_t i) { return gpusim::name(static_cast<TraceResource>(i)); }),
                       causes(analysis.path.gain, trace_resource_count,
                              [](std::size_t i) { return gpusim::name(static_cast<TraceResource>(i)); }));
+  more += trace_communication_json(analysis.communication);
   more += fmt::format(",\n \"gpu_ops_listed_twice\": {}", d.twice);
   more += ",\n \"advice\": [";
   const std::vector<std::string> advice = trace_advice(trace, analysis);
