@@ -84,10 +84,14 @@ struct CollectiveCost {
   std::int32_t registers = 96;  ///< Per thread. Measured: DDP trace of two H200s, NCCL 2.28.9.
   Bytes shared_memory{103808};  ///< Per block. Measured: as registers.
   /// Inside a CUDA graph the kernel starts so long after its predecessor has ended, and runs so much longer,
-  /// since the ranks are never quite together. Measured: in the graphs of decoding Llamas over two H200s
+  /// since the ranks are never quite together. Measured: graphs of decoding Llamas over two H200s
   /// (validation/h200x2).
   Picoseconds graph_gap{2'300'000};
   Picoseconds graph_skew{800'000};
+  /// From one collective's kernel to the next one's, both: in a CUDA graph of nothing else, and in a stream
+  /// where the host is ahead. Measured: validation/h200x2/collectives.csv, periods less durations.
+  Picoseconds graph_gap_of_collectives{5'500'000};
+  Picoseconds eager_gap{4'000'000};
   std::string kernel;  ///< "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"; the name says nothing of the protocol.
 };
 

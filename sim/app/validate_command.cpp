@@ -10,8 +10,10 @@
 #include <memory>
 
 #include "sim/app/run_variant.hpp"
+#include "sim/app/validate_collectives.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/scenario/scenario_reader.hpp"
+#include "sim/validate/collective_table.hpp"
 #include "sim/validate/score.hpp"
 
 namespace gpusim {
@@ -91,6 +93,10 @@ ExitCode run_validate(const ValidateArguments& arguments, const Surroundings& su
   std::vector<validate::Table> tables;
   std::vector<std::vector<validate::Prediction>> all;
   for (const std::string& file : arguments.tables) {
+    if (validate::holds_collectives(file)) {
+      past_limits = validate_collectives(file, arguments.format, surroundings) || past_limits;
+      continue;
+    }
     const validate::Table& table = tables.emplace_back(validate::read_table(file));
     Predictor predictor(arguments, surroundings, std::filesystem::path(file).parent_path());
     std::map<std::string, double> speeds;
