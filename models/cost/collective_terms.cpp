@@ -21,7 +21,15 @@ constexpr std::array<double, 3> tuner_start_tree{6.8 * us, 14.0 * us, 8.4 * us};
 /// What the kernel itself takes without a step, under LL, LL128, Simple. Measured on two H200s
 /// (validation/h200x2/collectives.csv): LL and Simple; LL128, which two ranks never take, is as far from LL
 /// as in tuning.cc.
-constexpr std::array<double, 3> kernel_start{3.5 * us, 10.9 * us, 8.4 * us};
+constexpr std::array<double, 3> kernel_start{2.3 * us, 9.7 * us, 8.4 * us};
+/// A step of LL takes at least so long: two H200s, an all-reduce less a reduce-scatter; eight B200s, 14 and 7
+/// steps (validation/public/collectives.csv). tuning.cc has 0.6 us over NVLink, and the rest in its start.
+constexpr double ll_step = 1.1 * us;
+/// What a block needs for its first 8 KiB under LL, in proportion below; an all-gather copies its own part to
+/// its place on the way, sends run in a kernel of their own. Two H200s, 1 to 128 KiB.
+constexpr double ll_block = 0.5 * us;
+constexpr double ll_own_part = 0.5 * us;
+constexpr double ll_send = 0.6 * us;
 /// A block more (same source: 1 to 24 blocks of LL).
 constexpr double block_start = 0.025 * us;
 /// A send or an all-to-all under Simple (same source).
@@ -78,9 +86,9 @@ double tree_rate_under(const CollectiveShape& shape, LinkProtocol protocol, doub
 }
 
 /// Time of the steps of a ring, messages of no size.
-double ring_latency(const CollectiveShape& shape, LinkProtocol protocol, double bytes) {
+double ring_latency(const CollectiveShape& shape, LinkProtocol protocol, double bytes, double least_hop = 0) {
   const double steps = collective_ring_steps(shape.kind, shape.ranks);
-  double hop = seconds(shape.intra->under(protocol).hop);
+  double hop = std::max(least_hop, seconds(shape.intra->under(protocol).hop));
   if (!shape.inter) return steps * hop;
   const LinkProtocolSpec& network = shape.inter->under(protocol);
   hop = std::max(hop, post_overhead(protocol));
@@ -110,7 +118,10 @@ double ring_bytes(const CollectiveShape& shape, double bytes) {
 
 double nvls_transfer(const CollectiveShape& shape, double bytes) {
   const double rate = shape.ring_rate();
-  if (shape.kind == CollectiveKind::AllReduce) return bytes / (rate * 5 / 6);
+  if (shape.kind == CollectiveKind::AllReduce) {
+    const double switched = shape.intra->multicast_rate.value();
+    return bytes / (switched > 0 ? switched : rate * 5 / 6);
+  }
   return bytes / (rate * (shape.per_node - 1) / shape.per_node);
 }
 
@@ -177,11 +188,18 @@ double tuner_seconds(const CollectiveShape& shape, CollectiveAlgorithm algorithm
 }
 
 CollectiveSeconds kernel_seconds(const CollectiveShape& shape, const CollectivePlan& plan, double bytes) {
-  const double start = kernel_start[index(plan.protocol)] + block_start * plan.channels;
+  double start = kernel_start[index(plan.protocol)] + block_start * plan.channels;
+  const bool low_latency = plan.protocol == LinkProtocol::Ll;
+  const double least_hop = low_latency ? ll_step : 0;
+  if (low_latency) {
+    start += ll_block * std::min(1.0, bytes / plan.channels / 8192);
+    if (shape.kind == CollectiveKind::AllGather) start += ll_own_part;
+  }
   if (shape.kind == CollectiveKind::AllToAll || shape.kind == CollectiveKind::SendReceive) {
     const LinkSpec& link = shape.inter ? *shape.inter : *shape.intra;
-    const double send_start = plan.protocol == LinkProtocol::Simple ? point_to_point_start : start;
-    return {send_start + seconds(link.under(plan.protocol).hop),
+    if (plan.protocol == LinkProtocol::Simple) start = point_to_point_start;
+    if (low_latency) start += ll_send;
+    return {start + std::max(least_hop, seconds(link.under(plan.protocol).hop)),
             point_to_point_transfer(shape, plan.protocol, bytes) + out_of_step(shape, plan, bytes) / 2};
   }
   switch (plan.algorithm) {
@@ -196,10 +214,10 @@ CollectiveSeconds kernel_seconds(const CollectiveShape& shape, const CollectiveP
   }
   double rate = ring_rate_under(shape, plan.protocol);
   // Large messages go as fast as the links do, where that is known; `ring` is what NCCL counts on.
-  if (plan.protocol == LinkProtocol::Simple) rate = std::max(rate, shape.reached_rate());
+  if (plan.protocol == LinkProtocol::Simple) rate = shape.reached_rate();
   double transfer = ring_bytes(shape, bytes) / rate;
   if (shape.kind != CollectiveKind::Broadcast) transfer += out_of_step(shape, plan, bytes);
-  return {start + ring_latency(shape, plan.protocol, bytes), transfer};
+  return {start + ring_latency(shape, plan.protocol, bytes, least_hop), transfer};
 }
 
 double off_node_bytes(const CollectiveShape& shape, double bytes, double sent) {

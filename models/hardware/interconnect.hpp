@@ -49,7 +49,9 @@ struct LinkSpec {
   BytesPerSecond tree_per_channel{0};  ///< The most of a tree's channel; 0: no limit.
   std::int32_t gpus = 0;               ///< How many GPUs it joins at most; 0: any number.
   bool multicast = false;              ///< The switch adds up and copies out (NVLink SHARP), for NVLS.
-  std::int32_t channels = 1;           ///< Blocks of a collective's kernel that keep it busy.
+  BytesPerSecond multicast_rate{
+      0};                     ///< Of that the buffer of an all-reduce; 0: not measured, 5 / 6 of `ring`.
+  std::int32_t channels = 1;  ///< Blocks of a collective's kernel that keep it busy.
   std::array<LinkProtocolSpec, link_protocol_count> protocols{};
   bool operator==(const LinkSpec&) const = default;
 

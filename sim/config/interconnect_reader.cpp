@@ -65,6 +65,7 @@ LinkSpec read_link(const Node& node, const SearchPath& search) {
   fields.optional("tree_per_channel", link.tree_per_channel, positive);
   fields.optional_with("gpus", [&](const Node& gpus) { link.gpus = read_count(gpus, 2); });
   fields.optional("multicast", link.multicast);
+  fields.optional("multicast_rate", link.multicast_rate, positive);
   fields.required_with("channels", [&](const Node& channels) { link.channels = read_count(channels, 1); });
   fields.required_with("protocols", [&](const Node& protocols) { read_protocols(protocols, link); });
   fields.done();
