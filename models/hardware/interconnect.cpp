@@ -38,6 +38,7 @@ std::vector<SpecProblem> problems(const LinkSpec& link) {
   positive("bandwidth", link.bandwidth);
   positive("ring", link.ring);
   if (link.ring > link.bandwidth) found.push_back({"ring", "must not be more than the bandwidth"});
+  if (link.reached > link.bandwidth) found.push_back({"reached", "must not be more than the bandwidth"});
   if (link.channels < 1) found.push_back({"channels", "must be at least 1"});
   if (link.gpus == 1 || link.gpus < 0) found.push_back({"gpus", "must be at least 2"});
   bool any = false;

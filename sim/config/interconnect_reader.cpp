@@ -61,7 +61,11 @@ LinkSpec read_link(const Node& node, const SearchPath& search) {
     if (link.bandwidth.value() > 0 && link.ring > link.bandwidth)
       ring.fail("rings carry no more than the bandwidth, " + format_quantity(link.bandwidth));
   });
-  fields.optional("reached", link.reached, positive, at_most(link.bandwidth));
+  fields.optional_with("reached", [&](const Node& reached) {
+    link.reached = reached.as<BytesPerSecond>(positive);
+    if (link.bandwidth.value() > 0 && link.reached > link.bandwidth)
+      reached.fail("nothing reaches more than the bandwidth, " + format_quantity(link.bandwidth));
+  });
   fields.optional("tree_per_channel", link.tree_per_channel, positive);
   fields.optional_with("gpus", [&](const Node& gpus) { link.gpus = read_count(gpus, 2); });
   fields.optional("multicast", link.multicast);

@@ -103,6 +103,8 @@ TEST_CASE("Mistakes in a link are located", "[bad_input][interconnects]") {
       {good + "speed: 3\n", "l.yaml:6:1: error: speed: unknown key"},
       {good + "gpus: 1\n", "l.yaml:6:7: error: gpus: must be at least 2, not 1"},
       {good + "ring: 11 GB/s\n", "l.yaml:6:7: error: ring: rings carry no more than the bandwidth, 10 GB/s"},
+      {good + "reached: 11 GB/s\n",
+       "l.yaml:6:10: error: reached: nothing reaches more than the bandwidth, 10 GB/s"},
       {good + "multicast: 3\n", "l.yaml:6:12: error: multicast"},
       {"{base: nvlink4, bandwidth: 10}", "l.yaml:1:28: error: bandwidth"},
       {"{base: nvlink4, bandwidth: 0 GB/s}", "l.yaml:1:28: error: bandwidth: must be positive"},
