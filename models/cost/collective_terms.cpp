@@ -34,6 +34,8 @@ constexpr double ll_send = 0.6 * us;
 constexpr double block_start = 0.025 * us;
 /// A send or an all-to-all under Simple (same source).
 constexpr double point_to_point_start = 5 * us;
+/// Bytes per second that a block sends at most: two H200s, 372 GB/s by 16; eight B200s, 84 GB/s by 4.
+constexpr double send_block_rate = 23.5e9;
 
 /// One in-switch reduction (hwLat of NVLS).
 constexpr double nvls_latency = 25 * us;
@@ -141,9 +143,11 @@ double out_of_step(const CollectiveShape& shape, const CollectivePlan& plan, dou
 
 /// All to all, and sends: what goes to other nodes takes the network while the rest takes the link of the
 /// node.
-double point_to_point_transfer(const CollectiveShape& shape, LinkProtocol protocol, double bytes) {
-  double own = protocol == LinkProtocol::Simple ? shape.intra->reached_or_ring() : shape.intra->ring.value();
-  if (protocol == LinkProtocol::Ll) own = limited(own / 2, shape.intra->under(protocol).most);
+double point_to_point_transfer(const CollectiveShape& shape, const CollectivePlan& plan, double bytes) {
+  double own =
+      plan.protocol == LinkProtocol::Simple ? shape.intra->reached_or_ring() : shape.intra->ring.value();
+  if (plan.protocol == LinkProtocol::Ll) own = limited(own / 2, shape.intra->under(plan.protocol).most);
+  own = std::min(own, send_block_rate * plan.channels);
   if (shape.kind == CollectiveKind::SendReceive)
     return bytes / (shape.inter ? shape.inter->ring.value() : own);
   const double part = bytes / shape.ranks;
@@ -200,7 +204,7 @@ CollectiveSeconds kernel_seconds(const CollectiveShape& shape, const CollectiveP
     if (plan.protocol == LinkProtocol::Simple) start = point_to_point_start;
     if (low_latency) start += ll_send;
     return {start + std::max(least_hop, seconds(link.under(plan.protocol).hop)),
-            point_to_point_transfer(shape, plan.protocol, bytes) + out_of_step(shape, plan, bytes) / 2};
+            point_to_point_transfer(shape, plan, bytes) + out_of_step(shape, plan, bytes) / 2};
   }
   switch (plan.algorithm) {
     case CollectiveAlgorithm::Tree:

@@ -85,13 +85,14 @@ void set_blocks(CollectivePlan& plan, const CollectiveShape& shape, double bytes
   plan.threads = std::max(threads, 128) + waiting;
 }
 
-/// Blocks of sends: one for each 8 KiB to a peer, up to 16 for all peers together; an all-to-all copies its
-/// own part with one for each 64 KiB, up to 16 (found on two H200s, validation/h200x2). LL where a block has
-/// no more than 16 KiB (NCCL_P2P_LL_THRESHOLD), Simple above.
+/// Blocks of sends. NCCL shares 32 channels among the ranks of the group, at least one for each peer, takes
+/// twice as many while a channel would get more than 16 MiB (src/enqueue.cc: maxPartSize), and fewer below 8
+/// KiB for each; an all-to-all copies its own part with one for each 64 KiB, up to 16 (the last two found on
+/// two H200s, validation/h200x2). LL where a block has no more than 16 KiB (NCCL_P2P_LL_THRESHOLD), Simple
+/// above.
 CollectivePlan point_to_point_plan(const Collective& collective, const CollectiveShape& shape) {
-  const auto blocks = [](std::int64_t bytes, std::int64_t each) {
-    return std::clamp<std::int64_t>(bytes / each, 1, 16);
-  };
+  constexpr std::int64_t channels_most = 32;
+  constexpr std::int64_t channel_bytes_most = std::int64_t{16} << 20;
   CollectivePlan plan;
   std::int64_t peers = 1;
   std::int64_t part = collective.bytes.value();
@@ -99,10 +100,14 @@ CollectivePlan point_to_point_plan(const Collective& collective, const Collectiv
   if (collective.kind == CollectiveKind::AllToAll) {
     peers = shape.ranks - 1;
     part /= shape.ranks;
-    own = blocks(part, 65536);
+    own = std::clamp<std::int64_t>(part / 65536, 1, 16);
   }
-  const std::int64_t sending = std::min<std::int64_t>(peers * blocks(part, 8192), 16);
-  plan.channels = static_cast<std::int32_t>(sending + own);
+  std::int64_t of_peer = 16;
+  while (of_peer > 1 && of_peer * shape.ranks > channels_most) of_peer /= 2;
+  while (of_peer < channels_most && part > of_peer * channel_bytes_most) of_peer *= 2;
+  of_peer = std::clamp<std::int64_t>(part / 8192, 1, of_peer);
+  const std::int64_t sending = std::min(peers * of_peer, channels_most);
+  plan.channels = static_cast<std::int32_t>(std::min(sending + own, channels_most));
   plan.threads = 640;
   const bool small = part * peers <= 16384 * sending && allowed(shape, LinkProtocol::Ll);
   plan.protocol = collective.protocol.value_or(small ? LinkProtocol::Ll : LinkProtocol::Simple);

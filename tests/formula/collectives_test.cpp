@@ -211,6 +211,24 @@ TEST_CASE("Small messages take fewer blocks") {
   CHECK(collective_plan(collective(CollectiveKind::AllReduce, 64_MiB, 2), links).threads == 544);
 }
 
+TEST_CASE("Sends of a large group have fewer channels each, and large ones more") {
+  const Interconnect links{round_link(), std::nullopt};
+  const auto blocks = [&](Bytes bytes, std::int32_t ranks) {
+    return collective_plan(collective(CollectiveKind::SendReceive, bytes, ranks), links).channels;
+  };
+  CHECK(blocks(64_MiB, 2) == 16);  // 32 channels among two ranks
+  CHECK(blocks(64_MiB, 8) == 4);   // among eight; 16 MiB for each of them
+  CHECK(blocks(65_MiB, 8) == 8);   // more than that: twice as many
+  CHECK(blocks(512_MiB, 8) == 32);
+  CHECK(blocks(4_GiB, 8) == 32);  // there are no more
+  CHECK(blocks(16_KiB, 8) == 2);  // 8 KiB at least for each
+  // 4 blocks of 23.5 GB/s carry 94 of the link's 100 GB/s: 32 MiB more take 357 us.
+  const auto at = [&](Bytes bytes) {
+    return us(collective_cost(collective(CollectiveKind::SendReceive, bytes, 8), links).duration);
+  };
+  CHECK(at(64_MiB) - at(32_MiB) == Approx(32 * 1.048576e6 / 94e9 * 1e6).epsilon(1e-4));
+}
+
 TEST_CASE("Kernels have NCCL's names") {
   const auto ring = CollectiveAlgorithm::Ring;
   CHECK(collective_kernel_name(CollectiveKind::AllReduce, Dtype::Bf16, ring) ==
