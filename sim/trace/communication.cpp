@@ -66,18 +66,26 @@ double TraceCommunication::bus_bytes_per_second() const {
 TraceCommunications trace_communication(const Trace& trace) {
   TraceCommunications result;
   for (const TraceStep& step : trace.steps) result.steps.push_back({step.number, 0, {}, {}});
+  // By name, since traces have many ops and few names.
+  std::vector<bool> communicates(trace.names.size());
+  std::vector<bool> known(trace.names.size());
+  const auto is_collective = [&](const TraceOp& op) {
+    if (op.kind != TraceOpKind::Kernel) return false;
+    if (!known[op.name]) {
+      known[op.name] = true;
+      communicates[op.name] = kernel_group(trace.name_of(op.name)) == KernelGroup::Communication;
+    }
+    return static_cast<bool>(communicates[op.name]);
+  };
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
+    if (is_collective(trace.ops[i])) found.push_back(i);
+  if (found.empty()) return result;
   // By device: what is no collective.
   std::vector<std::vector<Interval>> others(trace.devices.size());
-  std::vector<std::uint32_t> found;
   const auto device_of = [&](const TraceOp& op) { return trace.streams[op.stream].device_index; };
-  for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
-    const TraceOp& op = trace.ops[i];
-    if (op.kind == TraceOpKind::Kernel && kernel_group(trace.name_of(op.name)) == KernelGroup::Communication)
-      found.push_back(i);
-    else
-      others[device_of(op)].emplace_back(op.start, op.end);
-  }
-  if (found.empty()) return result;
+  for (const TraceOp& op : trace.ops)
+    if (!is_collective(op)) others[device_of(op)].emplace_back(op.start, op.end);
   for (std::vector<Interval>& of_device : others) of_device = merged(std::move(of_device));
   std::unordered_map<std::int64_t, Picoseconds> launched;
   for (const TraceCall& call : trace.calls)
