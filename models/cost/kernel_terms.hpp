@@ -123,5 +123,6 @@ GpuOps price(const Pricing&, const InductorMixedReduction&);
 GpuOps price(const Pricing&, const Memset&);
 GpuOps price(const Pricing&, const Memcpy&);
 GpuOps price(const Pricing&, const TinyKernel&);
+GpuOps price(const Pricing&, const Collective&);
 
 }  // namespace gpusim::cost

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/cost/collectives.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "models/units/quantity.hpp"
 
@@ -414,12 +415,13 @@ struct Memcpy {
 /// An empty kernel, and the stand-in for ops of a handful of elements.
 struct TinyKernel {};
 
-using KernelWork = std::variant<Pointwise, TransposedCopy, Concatenation, Dropout, RandomFill, RowReduction,
-                                ColumnReduction, FullReduction, BatchNorm, GroupNorm, Pooling, TopK, Sort,
-                                MatrixProduct, GroupedProduct, Convolution, Attention, AttentionBackward,
-                                AttentionDecode, Gather, EmbeddingBackward, Scatter, LossGather, MultiTensor,
-                                InductorPointwise, InductorRowReduction, InductorColumnReduction,
-                                InductorFullReduction, InductorMixedReduction, Memset, Memcpy, TinyKernel>;
+using KernelWork =
+    std::variant<Pointwise, TransposedCopy, Concatenation, Dropout, RandomFill, RowReduction, ColumnReduction,
+                 FullReduction, BatchNorm, GroupNorm, Pooling, TopK, Sort, MatrixProduct, GroupedProduct,
+                 Convolution, Attention, AttentionBackward, AttentionDecode, Gather, EmbeddingBackward,
+                 Scatter, LossGather, MultiTensor, InductorPointwise, InductorRowReduction,
+                 InductorColumnReduction, InductorFullReduction, InductorMixedReduction, Memset, Memcpy,
+                 TinyKernel, Collective>;
 
 // --- What it costs.
 

@@ -13,7 +13,8 @@ const GradientEntry* find_gradient(std::string_view kind) {
   // Built once and never changed: the table, not state.
   static const std::vector<GradientEntry> table = [] {
     std::vector<GradientEntry> entries;
-    for (auto part : {view_gradients(), pointwise_gradients(), reduction_gradients(), library_gradients()})
+    for (auto part : {view_gradients(), pointwise_gradients(), reduction_gradients(), library_gradients(),
+                      communication_gradients()})
       entries.insert(entries.end(), part.begin(), part.end());
     std::sort(entries.begin(), entries.end(),
               [](const GradientEntry& a, const GradientEntry& b) { return a.kind < b.kind; });

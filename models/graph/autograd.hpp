@@ -26,6 +26,7 @@ std::vector<GradientEntry> view_gradients();
 std::vector<GradientEntry> pointwise_gradients();
 std::vector<GradientEntry> reduction_gradients();
 std::vector<GradientEntry> library_gradients();
+std::vector<GradientEntry> communication_gradients();
 
 class Backward {
  public:

@@ -62,7 +62,7 @@ const std::vector<OpKind>& op_catalogue() {
   static const std::vector<OpKind> catalogue = [] {
     std::vector<OpKind> kinds;
     for (auto part : {view_ops(), pointwise_ops(), reduction_ops(), product_ops(), data_ops(), backward_ops(),
-                      scatter_backward_ops(), optimizer_ops()})
+                      scatter_backward_ops(), optimizer_ops(), communication_ops()})
       std::move(part.begin(), part.end(), std::back_inserter(kinds));
     std::sort(kinds.begin(), kinds.end(), [](const OpKind& a, const OpKind& b) { return a.name < b.name; });
     return kinds;

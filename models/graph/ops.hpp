@@ -21,6 +21,7 @@ std::vector<OpKind> data_ops();
 std::vector<OpKind> backward_ops();
 std::vector<OpKind> scatter_backward_ops();
 std::vector<OpKind> optimizer_ops();
+std::vector<OpKind> communication_ops();
 
 /// -1 is the last dimension. Throws ShapeError.
 int dimension(std::int64_t dim, int rank);

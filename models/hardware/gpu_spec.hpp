@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/hardware/interconnect.hpp"
 #include "models/hardware/kernel_calibration.hpp"
 #include "models/hardware/launch_model.hpp"
 #include "models/units/quantity.hpp"
@@ -102,6 +103,9 @@ struct GpuSpec {
   /// fp32 matrix products run as tf32 where there is a rate for it: a setting of the framework
   /// (torch.set_float32_matmul_precision), kept here since what prices products has the device at hand.
   bool tf32_products = true;
+  /// How the ranks of the job reach each other; absent: nothing goes between ranks. The job's rather than the
+  /// device's, kept here for the same reason.
+  std::optional<Interconnect> links{};
   std::string
       interconnect;  ///< The link to the other GPUs of a node (configs/interconnects); empty: unknown.
   std::optional<PowerSpec> power;                ///< Absent: the clock never falls.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts ops into a graph that is finished otherwise. Internal to models/graph.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "models/graph/catalogue.hpp"
+#include "models/graph/like_index.hpp"
+#include "models/graph/op_graph.hpp"
+
+namespace gpusim {
+
+class GraphInserter {
+ public:
+  explicit GraphInserter(OpGraph graph);
+
+  /// Tensors, memory and what ops read may be changed until finish(); ops inserted stand at the end till
+  /// then.
+  OpGraph graph;
+  /// Ops that were there.
+  OpIndex size() const { return size_; }
+
+  /// Adds an op that runs right before op `before` of those that were there (their number: behind the last
+  /// one), behind those inserted there earlier. Returns what it makes. Throws GraphError where shapes do not
+  /// go together.
+  std::vector<TensorIndex> insert(
+      OpIndex before, std::string_view kind, std::string name, std::vector<TensorIndex> inputs,
+      std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes, Phase phase);
+  /// An op that was there is left out. What it made must not be read any more.
+  void remove(OpIndex op);
+  /// A tensor that no op makes.
+  TensorIndex add_tensor(std::string name, const TensorType& type, Role role);
+
+  /// The graph with everything in its place.
+  OpGraph finish() &&;
+
+ private:
+  OpIndex size_;
+  std::vector<OpIndex> before_;  ///< By inserted op.
+  std::vector<bool> removed_;    ///< By op that was there; empty: none is.
+  LikeIndex likes_;
+  std::unordered_map<OpIndex, std::vector<MadeTensor>> made_;  ///< By Op::like of inserted ops.
+};
+
+}  // namespace gpusim
