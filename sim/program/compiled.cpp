@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/graph/catalogue.hpp"
+#include "models/graph/data_parallel.hpp"
 #include "sim/program/eager_ops.hpp"
 #include "sim/program/recent_memory.hpp"
 #include "sim/program/step_layout.hpp"
@@ -85,6 +86,7 @@ class CompiledBuilder {
     if (op.phase == Phase::Optimizer && !last) return;
     const std::uint32_t piece = piece_++;
     if (op.accumulates && pass == 0) return;  // The first gradient is taken as it is.
+    if (!last && only_in_last_pass(op)) return;
     eager_.add(op, touched_, marks_ ? std::optional(piece) : std::nullopt);
   }
 

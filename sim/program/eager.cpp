@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/cost/instruction_cache.hpp"
+#include "models/graph/data_parallel.hpp"
 #include "sim/program/eager_ops.hpp"
 
 namespace gpusim {
@@ -21,6 +22,68 @@ EagerOps::EagerOps(const OpGraph& graph, const GpuSpec& gpu, const HostSpec& hos
   for (const GraphTensor& tensor : graph_.tensors)
     bytes_.push_back({stored_bytes(tensor.type), dense_bytes(tensor.type)});
   prices_.resize(graph_.ops.size());
+  find_streams();
+}
+
+std::uint16_t EagerOps::stream_of(const Op& op) const {
+  if (!streams_ || !op.attributes.has("stream")) return 0;
+  return layout_.stream(op.attributes.word("stream"));
+}
+
+void EagerOps::find_streams() {
+  streams_ = std::any_of(graph_.ops.begin(), graph_.ops.end(), [](const Op& op) {
+    return op.attributes.has("stream") && !op.attributes.word("stream").empty();
+  });
+  if (!streams_) return;
+  layout_.share_device();
+  made_.resize(graph_.storages.size());
+  crosses_.assign(graph_.storages.size(), false);
+  std::vector<std::uint16_t> maker(graph_.storages.size(), 0);
+  for (const Op& op : graph_.ops)
+    for (const TensorIndex t : op.outputs) maker[graph_.tensors[t].storage] = stream_of(op);
+  for (const Op& op : graph_.ops)
+    for (const TensorIndex t : op.inputs)
+      if (t != graph_none && maker[graph_.tensors[t].storage] != stream_of(op))
+        crosses_[graph_.tensors[t].storage] = true;
+}
+
+/// Has the op's stream wait for what others make of its inputs. Parameters are there before the step, unless
+/// the op says that it has to wait for those who changed them (`joins`).
+void EagerOps::await_inputs(const Op& op, std::uint16_t stream) {
+  bool joins = op.attributes.has("joins") && op.attributes.flag("joins");
+  for (const TensorIndex t : op.inputs) {
+    if (t == graph_none) continue;
+    const GraphTensor& tensor = graph_.tensors[t];
+    Made& made = made_[tensor.storage];
+    if (made.event == engine::no_index) {
+      joins = joins || (stream != 0 && (tensor.producer != graph_none || tensor.role != Role::Parameter));
+      continue;
+    }
+    const std::uint32_t bit = std::uint32_t{1} << (stream & 31U);
+    if (made.stream == stream || (made.awaited & bit) != 0) continue;
+    layout_.wait(made.event, stream);
+    made.awaited |= bit;
+  }
+  if (joins && stream != 0) layout_.wait(layout_.record(0), stream);
+}
+
+void EagerOps::mark_outputs(const Op& op, std::uint16_t stream) {
+  const bool marks = op.attributes.has("marks");
+  for (const TensorIndex t : op.outputs) {
+    const StorageIndex s = graph_.tensors[t].storage;
+    made_[s] = {.event = engine::no_index, .stream = stream};
+  }
+  if (marks) {
+    made_[graph_.tensors[op.outputs.back()].storage].event = layout_.record(stream);
+    return;
+  }
+  if (stream == 0) return;
+  engine::Index event = engine::no_index;
+  for (const TensorIndex t : op.outputs) {
+    const StorageIndex s = graph_.tensors[t].storage;
+    if (event == engine::no_index && crosses_[s]) event = layout_.record(stream);
+    made_[s].event = event;
+  }
 }
 
 /// torch.utils.checkpoint works in Python: on the way in and when a block is made again it looks after the
@@ -184,10 +247,13 @@ void EagerOps::add(const Op& op, RecentMemory& touched, std::optional<std::uint3
     if (priced.name == engine::no_index) priced.name = layout_.name(std::string(op.kind->name));
     layout_.add_work(host, priced.name);
   }
+  const std::uint16_t stream = stream_of(op);
+  if (streams_) await_inputs(op, stream);
   for (const Kernel& kernel : known->second) {
-    layout_.launch(kernel.code == last_code_ ? kernel.again : kernel.launched);
+    layout_.launch(kernel.code == last_code_ ? kernel.again : kernel.launched, stream);
     last_code_ = kernel.code;
   }
+  if (streams_) mark_outputs(op, stream);
   touch(op, touched);
 }
 
@@ -253,6 +319,7 @@ EagerProgram build_eager(const OpGraph& graph, const GpuSpec& gpu, const HostSpe
     for (OpIndex i = 0; i < (last ? graph.ops.size() : passes_end); ++i) {
       // The first gradient is taken as it is.
       if (graph.ops[i].accumulates && pass == 0) continue;
+      if (!last && only_in_last_pass(graph.ops[i])) continue;
       std::optional<std::uint32_t> memory;
       if (trains || options.memory_curve) memory = i + (pass > 0 ? passes_end : 0);
       ops.add(graph.ops[i], touched, memory);

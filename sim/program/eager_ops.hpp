@@ -72,6 +72,11 @@ class EagerOps {
   Bytes touched_bytes(const Op& op, TensorIndex t) const;
   Bytes moved(const Op& op) const;
   CacheState cache_of(const Op& op, const RecentMemory& touched) const;
+  // Ops of other streams.
+  std::uint16_t stream_of(const Op& op) const;
+  void find_streams();
+  void await_inputs(const Op& op, std::uint16_t stream);
+  void mark_outputs(const Op& op, std::uint16_t stream);
 
   const OpGraph& graph_;
   const GpuSpec& gpu_;
@@ -87,6 +92,15 @@ class EagerOps {
   std::map<engine::Index, engine::Index> again_;  ///< What does not fetch its code, by what does.
   std::vector<TensorBytes> bytes_;                ///< By tensor.
   std::vector<std::optional<Priced>> prices_;     ///< By Op::like.
+  /// Where the contents of a memory were made, if by another stream than the one of all else, or marked.
+  struct Made {
+    engine::Index event = engine::no_index;
+    std::uint16_t stream = 0;
+    std::uint32_t awaited = 0;  ///< Streams that wait for it already, as bits.
+  };
+  bool streams_ = false;       ///< Some ops run on other streams.
+  std::vector<Made> made_;     ///< By storage.
+  std::vector<bool> crosses_;  ///< By storage: read by another stream than the one that makes it.
   /// Host time before an op, by op, for checkpointing; empty: nothing is checkpointed.
   std::vector<Picoseconds> before_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/cost/collectives.hpp"
 #include "models/cost/power.hpp"
 #include "models/units/text.hpp"
 
@@ -62,6 +63,7 @@ StepLayout::Launched StepLayout::add(std::string_view op_name, const GpuOpEstima
       call = launch.copy_call;
       break;
   }
+  if (shared_) info.footprint = footprint_of(estimate, gpu_op.duration);
   gpu_op.gap_class = static_cast<engine::GapClass>(gap_class(kind, gpu_op.duration, programmatic));
   compute_bound_.push_back(estimate.cost.limit == KernelLimit::Compute && estimate.kind == GpuOpKind::Kernel);
   return {built.program.add(gpu_op, info), call, blocking};
@@ -104,9 +106,72 @@ void StepLayout::mark(Phase phase, std::uint32_t memory) {
   built.marks.push_back({{thread_, instruction}, phase, memory});
 }
 
-void StepLayout::launch(const Launched& launched) {
+std::uint16_t StepLayout::stream(std::string_view name) {
+  std::vector<engine::Stream>& streams = built.program.streams;
+  if (name.empty()) return 0;
+  for (std::size_t i = 1; i < streams.size(); ++i)
+    if (streams[i].name == name) return static_cast<std::uint16_t>(i);
+  streams.push_back({std::string(name), 0});
+  return static_cast<std::uint16_t>(streams.size() - 1);
+}
+
+Index StepLayout::record(std::uint16_t stream) {
+  std::vector<std::string>& events = built.program.events;
+  events.push_back(fmt::format("{} {}", built.program.streams[stream].name, events.size()));
+  Instruction instruction;
+  instruction.call = Call::Record;
+  instruction.object = static_cast<Index>(events.size() - 1);
+  instruction.stream = stream;
+  instruction.duration = gpu_.launch.event_record;
+  instruction.latency = instruction.duration + gpu_.launch.arrival_after_call;
+  thread().add(instruction);
+  return instruction.object;
+}
+
+void StepLayout::wait(Index event, std::uint16_t stream) {
+  Instruction instruction;
+  instruction.call = Call::StreamWait;
+  instruction.object = event;
+  instruction.stream = stream;
+  instruction.duration = gpu_.launch.stream_wait;
+  instruction.latency = instruction.duration + gpu_.launch.arrival_after_call;
+  thread().add(instruction);
+}
+
+/// What a kernel needs of an SM is known of few: a product's block fills one with its accumulators, and so
+/// does attention's; NCCL's takes most of one (collectives.hpp). All others count as light.
+Index StepLayout::footprint_of(const GpuOpEstimate& estimate, Picoseconds duration) {
+  const bool communication = estimate.name.starts_with("nccl");
+  const bool product = estimate.cost.limit == KernelLimit::Compute || estimate.name.find("gemm") == 0 ||
+                       estimate.name.find("attention") != std::string_view::npos;
+  if (!gpu_.sm || estimate.kind == GpuOpKind::Memset || duration <= Picoseconds{0}) return engine::no_index;
+  engine::Footprint footprint;
+  footprint.blocks = std::max<std::int64_t>(estimate.cost.blocks, 1);
+  footprint.threads_per_block = std::clamp(estimate.cost.threads, 32, 1024);
+  footprint.bytes = estimate.cost.hbm_bytes.value();
+  if (communication) {
+    const CollectiveCost known;
+    footprint.registers_per_thread = known.registers;
+    footprint.shared_memory_per_block = known.shared_memory.value();
+    footprint.memory_hidden = true;  // Bound by the link.
+  } else if (product) {
+    footprint.threads_per_block = 384;
+    footprint.registers_per_thread = 168;
+    footprint.shared_memory_per_block = std::min<std::int64_t>(200 * 1024, gpu_.sm->shared_memory.value());
+    footprint.arithmetic = estimate.cost.limit == KernelLimit::Compute ? 0.95 : 0.5;
+    footprint.memory_hidden = true;
+  }
+  std::vector<engine::Footprint>& known = built.program.footprints;
+  const auto found = std::find(known.begin(), known.end(), footprint);
+  if (found != known.end()) return static_cast<Index>(found - known.begin());
+  known.push_back(footprint);
+  return static_cast<Index>(known.size() - 1);
+}
+
+void StepLayout::launch(const Launched& launched, std::uint16_t stream) {
   Instruction instruction;
   instruction.call = Call::Launch;
+  instruction.stream = stream;
   instruction.object = launched.op;
   instruction.duration = launched.call + (thread_ == 0 ? extra_.main : extra_.backward);
   instruction.latency = instruction.duration + gpu_.launch.arrival_after_call;
@@ -150,7 +215,8 @@ std::vector<std::string> StepLayout::slow_down(bool captured) {
   for (const engine::HostThread& each : program.threads)
     for (const Instruction& instruction : each.instructions) {
       host += instruction.duration;
-      if (instruction.call == Call::Launch) count(instruction.object);
+      // What runs beside it takes no time of its own.
+      if (instruction.call == Call::Launch && instruction.stream == 0) count(instruction.object);
       if (instruction.call == Call::LaunchGraph)
         for (const engine::CudaGraph::Node& node : program.graphs[instruction.object].nodes) count(node.op);
     }

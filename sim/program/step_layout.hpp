@@ -31,9 +31,18 @@ class StepLayout {
   Launched add(std::string_view name, const GpuOpEstimate& estimate, double factor = 1,
                bool own_name = false);
 
+  /// Streams other than the one of all else will be used: from now on, ops know what they leave to kernels
+  /// that run beside them.
+  void share_device() { shared_ = true; }
+  /// The stream of this name, added if new; 0 is the one of all else.
+  std::uint16_t stream(std::string_view name);
+  /// Marks that all of a stream's work so far is done; has another stream wait for that.
+  engine::Index record(std::uint16_t stream);
+  void wait(engine::Index event, std::uint16_t stream);
+
   void add_work(Picoseconds duration, engine::Index shown);
-  /// Puts it into the stream.
-  void launch(const Launched& launched);
+  /// Puts it into a stream.
+  void launch(const Launched& launched, std::uint16_t stream = 0);
   engine::Index name_of(const Launched& launched) const { return built.program.info[launched.op].name; }
   /// Puts these ops into the stream as one CUDA graph.
   void launch_graph(engine::Index shown, const std::vector<Launched>& ops);
@@ -60,10 +69,12 @@ class StepLayout {
  private:
   engine::HostThread& thread() { return built.program.threads[thread_]; }
   void add_signal(engine::Call call, engine::Index signal);
+  engine::Index footprint_of(const GpuOpEstimate& estimate, Picoseconds duration);
 
   const GpuSpec& gpu_;
   const LaunchExtra extra_;
-  std::uint16_t thread_ = 0;         ///< That works now.
+  std::uint16_t thread_ = 0;  ///< That works now.
+  bool shared_ = false;
   std::vector<bool> compute_bound_;  ///< By op of the program.
   std::map<std::string, engine::Index, std::less<>> names_;
 };
