@@ -11,10 +11,14 @@
 #include <system_error>
 #include <utility>
 
+#include "models/graph/data_parallel.hpp"
+#include "models/graph/pipeline.hpp"
+#include "models/graph/tensor_parallel.hpp"
 #include "models/graph/value.hpp"
 #include "sim/config/hf_config.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/network_reader.hpp"
+#include "sim/scenario/parallel_reader.hpp"
 #include "sim/scenario/training_reader.hpp"
 
 namespace gpusim {
@@ -91,6 +95,14 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
   if (source.training && (source.training->precision == TrainingPrecision::Autocast ||
                           source.training->precision == TrainingPrecision::Fp8))
     source.sizes.dtype = ElementType::Fp32;
+  fields.optional_with("parallel", [&](const Node& parallel) {
+    if (parallel.is_null()) return;
+    source.parallel = read_parallel(parallel, source.sizes, source.training.has_value());
+    if (source.parallel->pipeline == 1) return;
+    if (source.training->accumulation > 1)
+      parallel.fail("a pipeline's micro-batches are accumulated already", "leave 'accumulation' away");
+    source.training->accumulation = source.parallel->microbatches;
+  });
   fields.optional_with("attention_flops", [&](const Node& count) {
     if (count.is_null()) return;
     source.attention_flops =
@@ -149,18 +161,29 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
                  "raise instructions_max at the top");
   };
   config::located(*source.network, where, [&] {
-    source.forward = std::make_shared<const OpGraph>(build_graph(*source.network, source.sizes));
+    source.forward = rank_forward(build_graph(*source.network, source.sizes), source.parallel);
     check_size(source.forward->ops.size(), source.training ? source.training->accumulation : 1);
-    source.graph = step_graph(source.forward, source.training);
+    source.graph = step_graph(source.forward, source.training, source.parallel);
   });
   check_size(source.graph->ops.size(), 1);
   return workload;
 }
 
+std::shared_ptr<const OpGraph> rank_forward(OpGraph forward, const std::optional<ParallelPlan>& parallel) {
+  if (parallel) forward = tensor_parallel_forward(forward, *parallel);
+  return std::make_shared<const OpGraph>(std::move(forward));
+}
+
 std::shared_ptr<const OpGraph> step_graph(const std::shared_ptr<const OpGraph>& forward,
-                                          const std::optional<TrainingOptions>& training) {
+                                          const std::optional<TrainingOptions>& training,
+                                          const std::optional<ParallelPlan>& parallel) {
   if (!training) return forward;
-  return std::make_shared<const OpGraph>(training_graph(*forward, *training));
+  OpGraph step = training_graph(*forward, *training);
+  if (!parallel) return std::make_shared<const OpGraph>(std::move(step));
+  if (parallel->pipeline > 1)
+    step = pipeline_stage(step, *parallel, std::max<std::int64_t>(parallel->stage, 0));
+  step = data_parallel_step(std::move(step), *parallel);
+  return std::make_shared<const OpGraph>(std::move(step));
 }
 
 }  // namespace gpusim

@@ -20,9 +20,13 @@ bool is_network_workload(const config::Node& node);
 Workload read_network_workload(const config::Node& node, const std::filesystem::path& folder,
                                const WorkloadLimits& limits);
 
-/// The graph of a whole step whose forward pass is `forward`: itself, unless it is a training step's. Throws
-/// GraphError.
+/// The forward pass of one rank, out of that of the whole network. Throws GraphError.
+std::shared_ptr<const OpGraph> rank_forward(OpGraph forward, const std::optional<ParallelPlan>& parallel);
+
+/// The graph of a whole step whose forward pass is `forward`: itself, unless it is a training step's, with
+/// what ranks do together. Throws GraphError.
 std::shared_ptr<const OpGraph> step_graph(const std::shared_ptr<const OpGraph>& forward,
-                                          const std::optional<TrainingOptions>& training);
+                                          const std::optional<TrainingOptions>& training,
+                                          const std::optional<ParallelPlan>& parallel);
 
 }  // namespace gpusim

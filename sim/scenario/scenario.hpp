@@ -13,6 +13,7 @@
 
 #include "models/compiler/options.hpp"
 #include "models/graph/network.hpp"
+#include "models/graph/parallel_plan.hpp"
 #include "models/graph/training.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "models/hardware/host_spec.hpp"
@@ -247,14 +248,16 @@ struct NetworkWorkload {
   std::shared_ptr<const Network> network;  ///< Never null.
   NetworkSizes sizes;  ///< As the network is built: under autocast its dtype is fp32, products have another.
   std::optional<TrainingOptions> training;  ///< Of a training step only.
+  std::optional<ParallelPlan> parallel;     ///< What one of several ranks runs; absent: there is one.
   AttentionFlops attention_flops = AttentionFlops::Full;
   Float32Matmul float32_matmul = Float32Matmul::High;
-  std::shared_ptr<const OpGraph> forward;  ///< What build_graph() makes of network and sizes; never null.
-  std::shared_ptr<const OpGraph> graph;    ///< The whole step: `forward`, or what training makes of it.
+  /// What build_graph() makes of network and sizes, and of that a rank's part; never null.
+  std::shared_ptr<const OpGraph> forward;
+  std::shared_ptr<const OpGraph> graph;  ///< The whole step: `forward`, or what training makes of it.
   Location where;  ///< Of `workload.network`: for mistakes that no line of the network's file shows.
   friend bool operator==(const NetworkWorkload& a, const NetworkWorkload& b) {
     return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes &&
-           a.training == b.training && a.attention_flops == b.attention_flops &&
+           a.training == b.training && a.parallel == b.parallel && a.attention_flops == b.attention_flops &&
            a.float32_matmul == b.float32_matmul;
   }
 };

@@ -13,6 +13,7 @@
 #include "sim/config/overlay.hpp"
 #include "sim/scenario/compile_reader.hpp"
 #include "sim/scenario/expectation_reader.hpp"
+#include "sim/scenario/parallel_reader.hpp"
 #include "sim/scenario/workload_reader.hpp"
 
 namespace gpusim {
@@ -219,6 +220,19 @@ class ScenarioReader {
       const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
       if (network != nullptr && variant.hardware && network->float32_matmul == Float32Matmul::Highest)
         variant.hardware->tf32_products = false;
+      if (network != nullptr && network->parallel && variant.hardware)
+        variant.hardware->links =
+            read_links(node.at("workload").at("parallel"), *network->parallel, *variant.hardware, search_);
+      if (network != nullptr && network->parallel && network->training && variant.compile &&
+          variant.compile->backend.capture != CaptureKind::None &&
+          (network->parallel->pipeline > 1 ||
+           (network->parallel->data > 1 && network->parallel->shards_parameters())))
+        throw ConfigError(Diagnostic{.where = variant.compile_where,
+                                     .path = "backend",
+                                     .what =
+                                         "compiled training is modelled on one rank, with tensor parallelism "
+                                         "and with ddp, zero1 and zero2, not with fsdp or a pipeline",
+                                     .hint = "write 'backend: eager', or another 'kind'"});
       if (network != nullptr && variant.compile) {
         check_compile_names(node, *network->graph);
         check_training(node, *network, *variant.compile);
