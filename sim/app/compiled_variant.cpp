@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "models/compiler/attention_patterns.hpp"
@@ -129,8 +130,10 @@ void rebuild(NetworkWorkload& workload, const Variant& variant) {
       OpGraph forward = build_graph(*workload.network, workload.sizes);
       // The compiler's patterns are looked for before it takes anything else apart.
       if (workload.sizes.compiled && finds_attention(variant)) forward = fuse_attention(forward);
-      workload.forward = std::make_shared<const OpGraph>(std::move(forward));
-      workload.graph = step_graph(workload.forward, workload.training);
+      workload.forward = rank_forward(std::move(forward), workload.parallel);
+      std::optional<ParallelPlan> parallel = workload.parallel;
+      if (parallel) parallel->gradients_last = workload.sizes.compiled;
+      workload.graph = step_graph(workload.forward, workload.training, parallel);
     } catch (const GraphError& error) {
       throw std::invalid_argument(error.what());
     }

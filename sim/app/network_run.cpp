@@ -13,6 +13,7 @@
 #include "models/compiler/step_memory.hpp"
 #include "models/graph/catalogue.hpp"
 #include "sim/app/compiled_variant.hpp"
+#include "sim/app/pipeline_run.hpp"
 #include "sim/app/plan_store.hpp"
 #include "sim/app/priced.hpp"
 #include "sim/config/error.hpp"
@@ -170,12 +171,21 @@ Flops executed_flops(const OpGraph& graph, AttentionFlops attention, std::int64_
 }
 
 Flops model_flops(const NetworkWorkload& workload) {
+  if (workload.training && workload.parallel && workload.parallel->pipeline > 1) {
+    // Of the rank's stages: forward passes, each op once.
+    OpGraph stage = *workload.graph;
+    for (Op& op : stage.ops)
+      if (op.phase != Phase::Forward || op.recomputed) op.kind = find_op("view");
+    return 3.0 * executed_flops(stage, workload.attention_flops, accumulation_of(workload));
+  }
   const Flops forward = executed_flops(*workload.forward, workload.attention_flops);
   return workload.training ? 3.0 * static_cast<double>(accumulation_of(workload)) * forward : forward;
 }
 
 BuiltProgram build_network(const NetworkWorkload& workload, const Variant& variant, const RunOptions& options,
                            report::VariantResult& result, CudaGraphMode& cuda_graph) {
+  if (workload.parallel && workload.parallel->pipeline > 1 && workload.parallel->stage < 0)
+    return build_pipeline(workload, variant, options, result, cuda_graph);
   BuiltProgram built;
   double padding = 1;
   const auto fit = [&] { return sized(workload, variant); };

@@ -13,6 +13,7 @@
 #include "sim/app/expectations.hpp"
 #include "sim/app/fit_memory.hpp"
 #include "sim/app/network_run.hpp"
+#include "sim/app/rank_summary.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/critical_path/critical_path.hpp"
@@ -212,6 +213,9 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   }
   if (options.phases && trains(variant) && cuda_graph == CudaGraphMode::None)
     result.phases = phase_times(built);
+  if (const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+      network != nullptr && network->parallel)
+    result.ranks = rank_summary(*network->parallel, built, result.ranks ? result.ranks->bubble : 0);
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
   if (options.critical_path) {
     const CriticalPath path = critical_path(built.program, built.machine, *timeline);

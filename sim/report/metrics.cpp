@@ -189,6 +189,7 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
   m.memory = result.memory;
   m.phases = result.phases;
   m.out_of_memory = result.out_of_memory;
+  m.ranks = result.ranks;
   return m;
 }
 
@@ -229,6 +230,35 @@ void add_out_of_memory(std::vector<Field>& out, const std::optional<OutOfMemory>
   out.push_back({"out_of_memory.fits_peak_bytes", way != nullptr ? Value(way->peak.value()) : Value()});
   out.push_back({"out_of_memory.fits_tokens_per_second",
                  way != nullptr ? number_or_unknown(way->tokens_per_second) : Value()});
+}
+
+void add_ranks(std::vector<Field>& out, const Metrics& m) {
+  const RankSummary* ranks = m.ranks ? &*m.ranks : nullptr;
+  const auto add = [&](std::string key, auto get) {
+    out.push_back({std::move(key), ranks != nullptr ? Value(get(*ranks)) : Value()});
+  };
+  add("parallel.ranks", [](const RankSummary& r) { return r.ranks; });
+  // Ranks with batches of their own: each makes as many.
+  out.push_back(
+      {"parallel.tokens_per_second", ranks != nullptr && m.tokens_per_second
+                                         ? Value(*m.tokens_per_second * static_cast<double>(ranks->data))
+                                         : Value()});
+  add("parallel.bubble", [](const RankSummary& r) { return r.bubble; });
+  out.push_back(
+      {"parallel.straggling_us",
+       ranks != nullptr
+           ? Value(Picoseconds(std::llround(static_cast<double>(m.step_time.count()) * ranks->straggling)))
+           : Value()});
+  add("communication.busy_us", [](const RankSummary& r) { return r.busy; });
+  add("communication.exposed_us", [](const RankSummary& r) { return r.exposed; });
+  add("communication.hidden_us", [](const RankSummary& r) { return r.busy - r.exposed; });
+  for (int k = 0; k < collective_kind_count; ++k) {
+    const std::string key = "communication." + std::string(gpusim::name(static_cast<CollectiveKind>(k)));
+    const auto kind = static_cast<std::size_t>(k);
+    add(key + "_us", [&](const RankSummary& r) { return r.kinds[kind].busy; });
+    add(key + "_exposed_us", [&](const RankSummary& r) { return r.kinds[kind].exposed; });
+    add(key + "_count", [&](const RankSummary& r) { return r.kinds[kind].count; });
+  }
 }
 
 }  // namespace
@@ -279,7 +309,7 @@ std::span<const TimeFigure> time_figures() {
 
 std::vector<Field> fields(const Metrics& m) {
   std::vector<Field> out;
-  out.reserve(80);
+  out.reserve(112);
   out.push_back({"variant", m.variant});
   out.push_back({"step_time_us", m.step_time});
   out.push_back({"makespan_us", m.makespan});
@@ -319,6 +349,7 @@ std::vector<Field> fields(const Metrics& m) {
   add_memory(out, m.memory);
   add_phases(out, m.phases);
   add_out_of_memory(out, m.out_of_memory);
+  add_ranks(out, m);
   return out;
 }
 

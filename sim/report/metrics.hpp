@@ -73,6 +73,7 @@ struct Metrics {
   std::optional<MemorySummary> memory;
   std::optional<std::array<PhaseTime, 3>> phases;
   std::optional<OutOfMemory> out_of_memory;
+  std::optional<RankSummary> ranks;
 
   Picoseconds idle_total() const;
   Picoseconds idle_by(engine::IdleCause cause) const { return idle[static_cast<std::size_t>(cause)]; }

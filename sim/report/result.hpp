@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/cost/collectives.hpp"
 #include "models/graph/memory.hpp"
 #include "models/units/quantity.hpp"
 #include "sim/engine/program.hpp"
@@ -100,6 +101,26 @@ struct OutOfMemory {
   std::int64_t tried = 0;
 };
 
+/// Collectives of one kind, in a step.
+struct CommunicationTime {
+  Picoseconds busy{0};     ///< Of their kernels.
+  Picoseconds exposed{0};  ///< Of that, while nothing else runs on the device.
+  std::int64_t count = 0;
+};
+
+/// What a rank does with others in a step.
+struct RankSummary {
+  std::int64_t ranks = 1;
+  std::int64_t data = 1;  ///< Of these, with batches of their own.
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::array<CommunicationTime, collective_kind_count> kinds{};  ///< By CollectiveKind.
+  Picoseconds busy{0};                                           ///< With at least one collective running.
+  Picoseconds exposed{0};                                        ///< Of that, with nothing else.
+  double bubble = 0;      ///< Share of the step in which the pipeline has nothing for the rank.
+  double straggling = 0;  ///< What waiting for the slowest rank adds to a step, as a share of it.
+};
+
 struct VariantResult {
   std::string variant = "default";
   engine::Program program;
@@ -127,6 +148,7 @@ struct VariantResult {
   std::vector<MemoryMark> memory_marks;            ///< Of each thread in order; only if asked for.
   std::optional<OutOfMemory> out_of_memory;        ///< Of a network that does not fit.
   std::optional<std::array<PhaseTime, 3>> phases;  ///< Of a training step, by Phase.
+  std::optional<RankSummary> ranks;                ///< Of one of several ranks.
 
   int graph_breaks = 0;
   std::vector<std::string> cuda_graphs_cut_by;  ///< What could not be captured, in words.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "sim/report/format.hpp"
@@ -80,6 +81,41 @@ std::string memory_text(const Metrics& m, const std::string& variant) {
     write_paragraph(out, fmt::format("  CUDA graphs hold {} in a pool of their own: "
                                      "torch.cuda.max_memory_allocated() says {}",
                                      bytes(memory.cuda_graph_pool), bytes(memory.allocated)));
+  return out + "\n";
+}
+
+std::string communication_text(const Metrics& m, const std::string& variant) {
+  if (!m.ranks) return "";
+  const RankSummary& ranks = *m.ranks;
+  std::string job = fmt::format("one rank of {}", ranks.ranks);
+  if (m.tokens_per_second)
+    job += fmt::format("; the job makes {} tokens/s",
+                       scaled_text(*m.tokens_per_second * static_cast<double>(ranks.data), ""));
+  if (ranks.bubble > 0)
+    job += fmt::format("; {} of the step is the pipeline's bubble", percent_text(ranks.bubble));
+  if (ranks.straggling > 0)
+    job += fmt::format(
+        "; waiting for the slowest adds {} to a step",
+        time_text(Picoseconds(std::llround(static_cast<double>(m.step_time.count()) * ranks.straggling)),
+                  m.step_time));
+  std::string out;
+  write_paragraph(out, title("parallel", variant) + ": " + job);
+  if (ranks.busy <= Picoseconds{0}) return out + "\n";
+  out += left("  communication", 28) + right("busy", 13) + right("exposed", 13) + right("hidden", 13) +
+         right("count", 9) + "\n";
+  const auto line = [&](const std::string& what, Picoseconds busy, Picoseconds exposed,
+                        const std::string& count) {
+    out += left("  " + what, 28) + right(time_text(busy, m.step_time), 13) +
+           right(time_text(exposed, m.step_time), 13) + right(time_text(busy - exposed, m.step_time), 13) +
+           right(count, 9) + "\n";
+  };
+  for (int k = 0; k < collective_kind_count; ++k) {
+    const CommunicationTime& kind = ranks.kinds[static_cast<std::size_t>(k)];
+    if (kind.count > 0)
+      line(words(gpusim::name(static_cast<CollectiveKind>(k))), kind.busy, kind.exposed,
+           fmt::format("{}", kind.count));
+  }
+  line("all", ranks.busy, ranks.exposed, "");
   return out + "\n";
 }
 

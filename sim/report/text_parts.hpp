@@ -19,6 +19,8 @@ std::string out_of_memory_text(const VariantResult& result, const Metrics& metri
 std::string phases_text(const Metrics& metrics, const std::string& variant);
 /// What the memory at the worst moment is taken for.
 std::string memory_text(const Metrics& metrics, const std::string& variant);
+/// What goes between ranks, and how much of it nothing hides.
+std::string communication_text(const Metrics& metrics, const std::string& variant);
 /// Which setting fits.
 std::string fit_text(const Metrics& metrics, const std::string& variant);
 

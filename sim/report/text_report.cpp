@@ -447,6 +447,7 @@ std::string to_text(const ScenarioReport& report) {
     if (!same_kernels(all[i].ranking, all.front().ranking)) write_kernels(out, all[i], true);
   for (const Column& column : all) {
     const std::string variant = several ? column.m.variant : std::string();
+    out += communication_text(column.m, variant);
     out += phases_text(column.m, variant);
     // Where nothing is kept for backward the table's one line says it.
     if (column.m.memory && column.m.memory->saved > Bytes(0)) out += memory_text(column.m, variant);
