@@ -56,6 +56,7 @@ void EagerOps::await_inputs(const Op& op, std::uint16_t stream) {
     const GraphTensor& tensor = graph_.tensors[t];
     Made& made = made_[tensor.storage];
     if (made.event == engine::no_index) {
+      if (made.stream == stream) continue;  // In order.
       joins = joins || (stream != 0 && (tensor.producer != graph_none || tensor.role != Role::Parameter));
       continue;
     }

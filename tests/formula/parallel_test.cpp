@@ -47,7 +47,7 @@ TEST_CASE("tensor-parallel ranks are neighbours, data-parallel ones the next") {
   CHECK(plan.data_per_node() == 4);
 }
 
-TEST_CASE("S4-82 256 GPUs of which two share each product are 128 replicas") {
+TEST_CASE("S4-82: 256 GPUs of which two share each product are 128 replicas") {
   ParallelPlan plan;
   plan.tensor = 2;
   plan.data = 256 / plan.tensor;
@@ -55,7 +55,7 @@ TEST_CASE("S4-82 256 GPUs of which two share each product are 128 replicas") {
   CHECK(plan.ranks() == 256);
 }
 
-TEST_CASE("R-104 compiled before wrapping nothing breaks, after it each hook does") {
+TEST_CASE("R-104: compiled before wrapping nothing breaks, after it each hook does") {
   // A hook before and one behind each of 32 blocks and the whole.
   CHECK(hook_breaks(true, 33) == 0);
   CHECK(hook_breaks(false, 33) == 66);

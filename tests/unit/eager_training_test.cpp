@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/graph/data_parallel.hpp"
 #include "models/graph/training.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/program/eager.hpp"
@@ -205,6 +206,34 @@ TEST_CASE("marks name the phase and the point of the memory curve of each op tha
     CHECK(mark.place.thread == (mark.phase == Phase::Backward ? 1 : 0));
     CHECK(graph.ops[step.memory_curve[mark.memory].op].phase == mark.phase);
   }
+}
+
+TEST_CASE("FSDP's gathers wait for each other and for what was taken apart, not for computation") {
+  TrainingOptions training = options();
+  ParallelPlan plan;
+  plan.data = 2;
+  plan.kind = DataKind::Fsdp;
+  const OpGraph forward = build_graph(
+      test::network_of(
+          "name: two\ninputs: {x: {shape: [4, 8]}}\nblocks:\n  block:\n    takes: [x]\n    body:\n"
+          "      - y = linear(x, 8)\n    gives: [y]\nbody:\n  - repeat: 3\n    body:\n"
+          "      - x = block(x)\ngives: [x]\n"),
+      test::sizes(1, 1, StepKind::Training, {}, ElementType::Fp32));
+  GpuSpec gpu = test::h200();
+  LinkSpec link;
+  link.key = link.name = "link";
+  link.bandwidth = link.ring = BytesPerSecond(1e11);
+  link.channels = 8;
+  link.protocols[static_cast<std::size_t>(LinkProtocol::Simple)].hop = 1_us;
+  gpu.links = Interconnect{.intra = link};
+  const EagerProgram step =
+      build_eager(data_parallel_step(training_graph(forward, training), plan), gpu, host(), HostOpMode::Grad);
+  REQUIRE(step.built.program.streams.size() == 3);  // Everything else, "gather" and "reduce".
+  std::int64_t records = 0;
+  for (const engine::Instruction& i : step.built.program.threads.front().instructions)
+    if (i.call == engine::Call::Record && i.stream == 0) ++records;
+  // One that the first gather waits for, and one behind each of three units taken apart.
+  CHECK(records == 4);
 }
 
 }  // namespace
