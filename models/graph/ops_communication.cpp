@@ -158,6 +158,9 @@ std::vector<EagerCall> eager_gather_input(const OpView& op, const GpuSpec&) {
   for (std::size_t i = 0; i < count; ++i) copy.sizes.push_back(elements(op.in(i)));
   copy.dtype = kernel_dtype(op.in().element);
   copy.lists = 2;
+  // Another format is cast to in memory of its own first.
+  if (op.in().element != op.out().element) call.work.push_back(copy);
+  copy.dtype = kernel_dtype(op.out().element);
   call.work.push_back(std::move(copy));
   return {call};
 }
