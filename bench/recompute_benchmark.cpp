@@ -3,10 +3,6 @@
 // step's joint graph fastest, what the partition into independent parts is worth, and how plans grow with the
 // graph. bench/README.md has the figures.
 #include <benchmark/benchmark.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include <limits>
 #include <string>
 #include <vector>
@@ -17,6 +13,7 @@
 #include "models/compiler/training_regions.hpp"
 #include "models/graph/network.hpp"
 #include "models/graph/training.hpp"
+#include "sim/app/program_memory.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
@@ -146,11 +143,7 @@ BENCHMARK(curve)->Arg(12)->Arg(48)->Unit(benchmark::kMillisecond);
 }  // namespace
 
 int main(int argc, char** argv) {
-#ifdef __GLIBC__
-  // A process that stays keeps its memory: given back after each plan, it is asked for again by the next.
-  mallopt(M_MMAP_THRESHOLD, 1 << 28);
-  mallopt(M_TRIM_THRESHOLD, 1 << 28);
-#endif
+  gpusim::keep_freed_memory();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

@@ -3,16 +3,13 @@
 // answer costs where many are asked for. bench/README.md has the budgets and the figures.
 #include <benchmark/benchmark.h>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include <memory>
 #include <string>
 
 #include "models/compiler/compile.hpp"
 #include "sim/app/compiled_variant.hpp"
 #include "sim/app/expectations.hpp"
+#include "sim/app/program_memory.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
@@ -147,12 +144,7 @@ BENCHMARK_CAPTURE(eager, llama_decode, llama_decode)->Unit(benchmark::kMilliseco
 }  // namespace
 
 int main(int argc, char** argv) {
-#ifdef __GLIBC__
-  // A process that stays keeps its memory. Given back after each step, it is asked for again by the next: on
-  // a virtual machine those page faults take longer than all the rest.
-  mallopt(M_MMAP_THRESHOLD, 1 << 28);
-  mallopt(M_TRIM_THRESHOLD, 1 << 28);
-#endif
+  gpusim::keep_freed_memory();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

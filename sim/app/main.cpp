@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/app/command_line.hpp"
+#include "sim/app/program_memory.hpp"
 #include "sim/config/names.hpp"
 
 namespace {
@@ -24,6 +25,7 @@ void write_all(std::FILE* file, std::string_view text) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gpusim::keep_freed_memory();
   // A reader that has seen enough (`gpusim run ... | head -1`) is no reason to die by a signal.
   std::signal(SIGPIPE, SIG_IGN);
   try {
