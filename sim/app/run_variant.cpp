@@ -120,6 +120,13 @@ bool trains(const Variant& variant) {
   return network != nullptr && network->training;
 }
 
+/// Whether the step frees and gathers parameters as it goes: hooks in Python decide when, between launches.
+bool shards_parameters(const Variant& variant) {
+  const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+  return network != nullptr && network->training && network->parallel && network->parallel->data > 1 &&
+         network->parallel->shards_parameters();
+}
+
 report::TraceComparison compare_with_trace(const Trace& trace, const Replay& replay) {
   engine::Timeline timeline;
   engine::run(replay.built.program, replay.built.machine, 1, &timeline);
@@ -227,7 +234,9 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   if (options.steady && !variant.steps && built.repeats)
     result.steady = engine::run_steady(built.program, built.machine, steady_options(built.program));
 
-  if (options.one_cuda_graph && cuda_graph == CudaGraphMode::None && is_on_one_device(built.program)) {
+  if (shards_parameters(variant)) {
+    result.cuda_graphs_cut_by.emplace_back("FSDP's hooks, which free and gather parameters between launches");
+  } else if (options.one_cuda_graph && cuda_graph == CudaGraphMode::None && is_on_one_device(built.program)) {
     Captured graphs = captured(built, hardware);
     if (graphs.graphs > 0 && host_launches(graphs.program) < host_launches(built.program)) try {
         report::VariantResult what_if;
