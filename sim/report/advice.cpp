@@ -192,7 +192,13 @@ void say_ranking(std::vector<std::string>& out, const Metrics& m, const KernelRa
   else if (other == 1 && m.kernels >= 2)
     out.push_back(
         "None of the kernels is a matrix product or attention by its name: fuse those that pass data on.");
-  if (part(KernelGroup::Communication) >= 0.20)
+  if (m.ranks) {
+    if (m.ranks->exposed * 20 >= m.step_time)
+      out.push_back(fmt::format(
+          "Of communication ({} a step) {} run beside nothing else: more work for each rank would "
+          "hide them, faster links shorten them.",
+          time_text(m.ranks->busy, m.step_time), time_text(m.ranks->exposed, m.step_time)));
+  } else if (part(KernelGroup::Communication) >= 0.20)
     out.push_back(
         fmt::format("Communication ({} a step) should overlap with computation.",
                     time_text(ranking.per_step(ranking.of(KernelGroup::Communication)), m.step_time)));
