@@ -4,4 +4,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 sh cmake/install_packages.sh
+sh cmake/install_echarts.sh || true  # Optional: HTML reports.
 cmake --workflow --preset ci

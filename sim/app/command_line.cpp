@@ -17,6 +17,7 @@
 #include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/explain_command.hpp"
+#include "sim/app/html_command.hpp"
 #include "sim/app/junit.hpp"
 #include "sim/app/list_interconnects.hpp"
 #include "sim/app/run_variant.hpp"
@@ -55,6 +56,7 @@ struct RunArguments {
   std::optional<std::int64_t> seed;
   std::string format = "text";
   std::string trace;
+  std::string html;
   std::string junit;
   bool critical_path = false;
   bool curve = false;
@@ -78,6 +80,7 @@ class Command {
   explicit Command(const Surroundings& surroundings) : surroundings_(surroundings) {}
 
   ExitCode run(const RunArguments& arguments) {
+    if (!arguments.html.empty()) require_plots();
     const ScenarioOptions options = scenario_options(arguments);
     std::vector<Scenario> scenarios;
     Errors errors;
@@ -89,7 +92,8 @@ class Command {
     std::size_t runs = 0;
     for (const Scenario& scenario : scenarios) runs += scenario.variants.size();
     RunOptions run_options = simulation_options();
-    run_options.timeline = !arguments.trace.empty();
+    run_options.timeline = !arguments.trace.empty() || !arguments.html.empty();
+    run_options.idle_intervals = !arguments.html.empty();
     run_options.critical_path = arguments.critical_path;
 
     TraceStore traces;
@@ -98,6 +102,8 @@ class Command {
     for (const Scenario& scenario : scenarios) {
       reports.push_back(run_scenario(scenario, traces, run_options));
       if (!arguments.trace.empty()) write_traces(scenario, reports.back(), arguments.trace, runs);
+      if (!arguments.html.empty())
+        write_html(scenario, reports.back(), arguments.html, scenarios.size() > 1, surroundings_);
       for (report::VariantResult& result : reports.back().variants) result.timeline.reset();
       if (arguments.format != "text") continue;
       if (!first) out("\n");
@@ -394,6 +400,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
   run_app->add_flag("--critical-path", run.critical_path,
                     "Report what the isolated run waited for, moment by moment");
   run_app->add_option("--trace", run.trace, "Write the timeline as a Chrome trace")->type_name("OUT.json");
+  run_app->add_option("--html", run.html, "Write a report to look at, as one HTML file")
+      ->type_name("OUT.html");
 
   RunArguments test;
   CLI::App* test_app = app.add_subcommand("test", "Check the expectations of scenarios");

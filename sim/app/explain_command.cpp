@@ -40,7 +40,7 @@ std::vector<CurvePoint> curve_of(const NetworkWorkload& workload, const Variant&
 
 }  // namespace
 
-std::string explain(const Scenario& scenario, const std::string& format, bool curve) {
+std::vector<report::ExplainedVariant> explained_variants(const Scenario& scenario, bool curve) {
   std::vector<report::ExplainedVariant> variants;
   for (const Variant& variant : scenario.variants) {
     const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
@@ -53,6 +53,11 @@ std::string explain(const Scenario& scenario, const std::string& format, bool cu
     if (curve) explained.curve = curve_of(workload, variant);
     explained.compile_seconds = seconds(explained.step.compile_time);
   }
+  return variants;
+}
+
+std::string explain(const Scenario& scenario, const std::string& format, bool curve) {
+  const std::vector<report::ExplainedVariant> variants = explained_variants(scenario, curve);
   if (variants.empty()) {
     Diagnostic problem;
     problem.where.file = scenario.file;

@@ -88,6 +88,9 @@ report::Device device_of(const GpuSpec& gpu, const std::string& dtype) {
   device.sms = gpu.sms;
   if (gpu.memory.bandwidth.value() > 0) device.bandwidth = gpu.memory.bandwidth;
   if (gpu.memory.capacity.value() > 0) device.capacity = gpu.memory.capacity;
+  for (int i = 0; i < dtype_count; ++i)
+    if (const auto peak = gpu.peak.find(static_cast<Dtype>(i)))
+      device.peaks.emplace_back(name(static_cast<Dtype>(i)), *peak);
   if (const auto known = find_dtype(dtype)) {
     device.dtype = dtype;
     device.peak = gpu.peak.find(*known);
@@ -224,6 +227,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       network != nullptr && network->parallel)
     result.ranks = rank_summary(*network->parallel, built, result.ranks ? result.ranks->bubble : 0);
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
+  if (options.idle_intervals)
+    result.idle_intervals = engine::idle_intervals(built.program, built.machine, steps);
   if (options.critical_path) {
     const CriticalPath path = critical_path(built.program, built.machine, *timeline);
     result.critical_path = report::summarize_path(
@@ -267,6 +272,7 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
     }
     result.device = device_of(*hardware, dtype);
   }
+  if (variant.host) result.host = variant.host->name;
   if (variant.workload.model_flops.value() > 0) result.model_flops = variant.workload.model_flops;
   result.timeline = std::move(timeline);
   result.program = std::move(built.program);

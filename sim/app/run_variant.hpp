@@ -30,6 +30,7 @@ class TraceStore {
 
 struct RunOptions {
   bool timeline = false;               ///< Keep the timeline of the isolated run.
+  bool idle_intervals = false;         ///< Tell its idle time piece by piece.
   bool critical_path = false;          ///< Explain the isolated run moment by moment.
   bool one_cuda_graph = true;          ///< Also find out what CUDA graphs would change, for the advice.
   bool fit_memory = true;              ///< Look for a setting that fits, where a network does not.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "sim/app/html_command.hpp"
 #include "sim/app/interruption.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/sweep_plan.hpp"
@@ -61,6 +62,8 @@ void add_sweep_options(CLI::App& app, SweepArguments& arguments) {
       ->type_name("N");
   app.add_option("--out", arguments.out, "Write to a .csv, .jsonl or .sqlite file instead of standard output")
       ->type_name("FILE");
+  app.add_option("--html", arguments.html, "Write plots of the rows, as one HTML file")
+      ->type_name("OUT.html");
   app.add_flag("--resume", arguments.resume, "Go on with the file of an interrupted sweep");
   app.add_option("--columns", arguments.columns, "Result columns, by the names of run --format csv; or all")
       ->type_name("NAME,...")
@@ -102,12 +105,23 @@ class Sweep {
       refuse("--jobs", "each rank of an MPI job has one thread", "start more ranks");
     if (arguments_.resume && arguments_.out.empty())
       refuse("--resume", "needs a file to go on with", "write --out FILE.csv");
+    if (!arguments_.html.empty()) {
+      require_plots();
+      if (!arguments_.out.empty() && sweep::format_of(arguments_.out) == sweep::Format::Cells)
+        refuse("--html", "plots are made of CSV or JSON Lines", "write --out FILE.csv or FILE.jsonl");
+    }
     const sweep::Shard shard =
         arguments_.shard.empty() ? sweep::Shard{} : sweep::parse_shard(arguments_.shard);
     plan_.emplace(make_sweep_plan(arguments_, surroundings_));
     all_ = shard.of(plan_->points.count());
     if (!ranks_.is_first()) return;
-    table_ = arguments_.out.empty() ? sweep::stream_table(surroundings_.out, plan_->encoder)
+    if (!arguments_.html.empty()) prepare_plots();
+    table_ = arguments_.out.empty() ? sweep::stream_table(
+                                          [this](std::string_view rows) {
+                                            surroundings_.out(rows);
+                                            if (plots_) plots_->add(rows);
+                                          },
+                                          plan_->encoder)
                                     : sweep::open_table({.path = arguments_.out,
                                                          .identity = identity_of(*plan_, arguments_, all_),
                                                          .points = all_,
@@ -153,6 +167,18 @@ class Sweep {
   }
 
  private:
+  void prepare_plots() {
+    report::SweepTable table;
+    table.title = fmt::format("Sweep of {}", arguments_.file);
+    table.file = arguments_.file;
+    for (const std::string& axis : arguments_.vary)
+      table.command += (table.command.empty() ? "" : "; ") + axis;
+    table.columns = plan_->encoder.columns().all();
+    table.axes = plan_->encoder.columns().axes.size();
+    plots_.emplace(std::move(table), plan_->encoder.format() == sweep::Format::JsonLines, all_.count(),
+                   plan_->variants.size());
+  }
+
   ExitCode report(int signal, const std::string& broken, double seconds) const {
     const std::int64_t done = table_->finished();
     const std::int64_t rows = (done - before_) * static_cast<std::int64_t>(plan_->variants.size());
@@ -173,7 +199,15 @@ class Sweep {
       surroundings_.err(fmt::format("{}{} in {:.2f} s: {}\n", points_text(done - before_),
                                     before_ > 0 ? fmt::format(", after {} before", before_) : "", seconds,
                                     arguments_.out));
+    if (plots_) write_plots();
     return rows > 0 && errors_.count() == rows ? ExitCode::BadInput : ExitCode::Done;
+  }
+
+  void write_plots() const {
+    SweepPlotRows plots = *plots_;
+    // With what an earlier run has left.
+    if (!arguments_.out.empty()) plots.add_file(arguments_.out);
+    plots.write(arguments_.html, surroundings_);
   }
 
   const SweepArguments& arguments_;
@@ -183,6 +217,7 @@ class Sweep {
   std::optional<SweepPlan> plan_;
   sweep::Stretch all_;
   std::unique_ptr<sweep::Table> table_;  ///< Of the first rank.
+  std::optional<SweepPlotRows> plots_;   ///< If asked for; without --out they get the rows as they come.
   std::int64_t before_ = 0;              ///< Points done in an earlier run.
   RowErrors errors_;
 };

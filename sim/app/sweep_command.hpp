@@ -25,6 +25,7 @@ struct SweepArguments {
   std::int64_t jobs = 0;  ///< Threads; 0: as many as there are cores.
   std::string out;        ///< Empty: CSV to standard output.
   bool resume = false;
+  std::string html;  ///< Plots; empty: none.
   std::vector<std::string> columns;
   std::vector<std::string> sets;
   std::vector<std::string> variants;

@@ -241,12 +241,12 @@ std::string out_of_memory_text(const VariantResult& result, const Metrics& m) {
                      bytes_text(static_cast<double>(result.device.capacity->value())));
 }
 
-std::string advice(const ScenarioReport& report) {
-  if (report.variants.empty()) return "";
-  const VariantResult& result = report.variants.front();
+std::vector<std::string> advice_sentences(const ScenarioReport& report, std::size_t variant) {
+  if (variant >= report.variants.size()) return {};
+  const VariantResult& result = report.variants[variant];
   const KernelRanking ranking = rank_kernels(result);
   const Metrics m = metrics(result, ranking);
-  if (m.gpu_ops == 0) return "No GPU op runs in this step: there is nothing to advise on.";
+  if (m.gpu_ops == 0) return {"No GPU op runs in this step: there is nothing to advise on."};
 
   std::vector<std::string> sentences;
   say_measurement(sentences, result, m);
@@ -260,6 +260,8 @@ std::string advice(const ScenarioReport& report) {
     const VariantResult* best = nullptr;
     Picoseconds best_time = m.step_time;
     for (const VariantResult& other : report.variants) {
+      // Another batch is other work: a shorter step is no gain then.
+      if (result.tokens && other.tokens && *result.tokens != *other.tokens) continue;
       const Picoseconds time = metrics(other).step_time;
       if (time < best_time) {
         best = &other;
@@ -276,7 +278,11 @@ std::string advice(const ScenarioReport& report) {
     else
       sentences.push_back(fmt::format("No other variant is faster than {}.", printable(result.variant)));
   }
-  return fmt::format("{}", fmt::join(sentences, " "));
+  return sentences;
+}
+
+std::string advice(const ScenarioReport& report) {
+  return fmt::format("{}", fmt::join(advice_sentences(report), " "));
 }
 
 }  // namespace gpusim::report

@@ -2,90 +2,16 @@
 #include "sim/report/kernel_ranking.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
+
+#include "sim/report/op_executions.hpp"
 
 namespace gpusim::report {
 namespace {
 
-using engine::Call;
 using engine::GpuOp;
-using engine::Index;
 using engine::OpKind;
-
-Picoseconds mean_of(const engine::Distribution& distribution) {
-  using Kind = engine::Distribution::Kind;
-  switch (distribution.kind) {
-    case Kind::Uniform:
-      return (distribution.a + distribution.b) / 2;
-    case Kind::Normal:
-    case Kind::Exponential:
-      return distribution.a;
-    case Kind::Lognormal:
-      return Picoseconds(std::llround(static_cast<double>(distribution.a.count()) *
-                                      std::exp(distribution.shape * distribution.shape / 2)));
-    case Kind::Choice:
-      break;
-  }
-  if (distribution.choices.empty()) return Picoseconds(0);
-  const Picoseconds sum =
-      std::accumulate(distribution.choices.begin(), distribution.choices.end(), Picoseconds(0));
-  return sum / static_cast<std::int64_t>(distribution.choices.size());
-}
-
-/// Executions and their summed duration of each op of the program.
-struct Executions {
-  std::int64_t count = 0;
-  Picoseconds total{0};
-};
-
-struct Counted {
-  std::vector<Executions> of_op;
-  std::int64_t steps = 1;
-};
-
-Counted count_in_timeline(const engine::Program& program, const engine::Timeline& timeline) {
-  Counted counted{std::vector<Executions>(program.ops.size()), 1};
-  for (const engine::OpRecord& record : timeline.ops) {
-    Executions& executions = counted.of_op[engine::op_of(program, timeline, record)];
-    executions.count += 1;
-    executions.total += record.end - record.start;
-  }
-  for (const engine::Timeline::Thread& thread : timeline.threads)
-    counted.steps = std::max(counted.steps, static_cast<std::int64_t>(thread.step_start.size()));
-  return counted;
-}
-
-Counted count_in_program(const engine::Program& program) {
-  Counted counted{std::vector<Executions>(program.ops.size()), 1};
-  std::vector<std::int64_t> graph_launches(program.graphs.size(), 0);
-  for (const engine::HostThread& thread : program.threads)
-    for (const engine::Instruction& instruction : thread.instructions) {
-      if (instruction.call == Call::Launch) counted.of_op[instruction.object].count += 1;
-      if (instruction.call == Call::LaunchGraph) graph_launches[instruction.object] += 1;
-    }
-  for (std::size_t graph = 0; graph < program.graphs.size(); ++graph)
-    for (const engine::CudaGraph::Node& node : program.graphs[graph].nodes)
-      if (node.kind == engine::CudaGraph::NodeKind::Op) counted.of_op[node.op].count += graph_launches[graph];
-  for (std::size_t i = 0; i < program.ops.size(); ++i) {
-    const GpuOp& op = program.ops[i];
-    const Picoseconds duration =
-        op.distribution == engine::no_index ? op.duration : mean_of(program.distributions[op.distribution]);
-    counted.of_op[i].total = duration * counted.of_op[i].count;
-  }
-  return counted;
-}
-
-/// A copy on the device reads and writes what it moves; one over the host link touches device memory once.
-double memory_traffic(const GpuOp& op, const engine::OpInfo& info) {
-  const double bytes = static_cast<double>(info.bytes);
-  // Only what runs on the SMs has a footprint.
-  const bool within_device =
-      op.copy_engine == engine::CopyEngine::DeviceToDevice || info.footprint != engine::no_index;
-  return op.kind == OpKind::Memcpy && within_device ? 2 * bytes : bytes;
-}
 
 void hold_against_roofs(RankedKernel& kernel, const Device& device) {
   const double time = static_cast<double>(kernel.total.count()) / 1e12;
@@ -125,20 +51,19 @@ std::optional<double> RankedKernel::roof_share() const {
 
 KernelRanking rank_kernels(const VariantResult& result) {
   const engine::Program& program = result.program;
-  const Counted counted =
-      result.timeline ? count_in_timeline(program, *result.timeline) : count_in_program(program);
+  const CountedOps counted = count_ops(result);
 
   KernelRanking ranking;
   ranking.steps = counted.steps * std::max<std::int64_t>(result.steps_per_program, 1);
 
   // Names are interned, so (name, kind) is a key without comparing text; the table keeps the order of first
   // use.
-  std::map<std::pair<Index, OpKind>, std::size_t> places;
+  std::map<std::pair<engine::Index, OpKind>, std::size_t> places;
   std::vector<bool> bytes_known;
   bool all_bytes_known = true;
   double bytes = 0;
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
-    const Executions& executions = counted.of_op[i];
+    const OpExecutions& executions = counted.of_op[i];
     if (executions.count == 0) continue;
     const GpuOp& op = program.ops[i];
     const engine::OpInfo& info = program.info[i];

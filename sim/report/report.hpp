@@ -2,6 +2,7 @@
 // Reports of simulated scenarios. Pure functions: same results, same bytes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,5 +25,8 @@ std::string to_text(const ScenarioReport& report);
 /// One paragraph on the first variant, after the five steps of finding a bottleneck: measure, idle time,
 /// ranking, roofs, change one thing. Says only what the figures bear out.
 std::string advice(const ScenarioReport& report);
+
+/// The same, sentence by sentence where they can stand alone, for a variant by its place.
+std::vector<std::string> advice_sentences(const ScenarioReport& report, std::size_t variant = 0);
 
 }  // namespace gpusim::report

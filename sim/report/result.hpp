@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "models/cost/collectives.hpp"
 #include "models/graph/memory.hpp"
 #include "models/units/quantity.hpp"
+#include "sim/engine/idle_interval.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/engine/result.hpp"
 #include "sim/report/path_summary.hpp"
@@ -27,6 +29,8 @@ struct Device {
   std::optional<BytesPerSecond> bandwidth;  ///< Device memory.
   std::optional<Bytes> capacity;            ///< Device memory.
   int sms = 0;                              ///< 0: unknown.
+  /// Dense peak of every dtype that is known, in the order of Dtype.
+  std::vector<std::pair<std::string, FlopsPerSecond>> peaks{};
 };
 
 /// A replayed profiler trace against the trace itself. The replayed side is VariantResult::isolated.window.
@@ -132,10 +136,12 @@ struct VariantResult {
   std::int64_t steps_per_program = 1;
   /// Where they begin: instructions of the first host thread. Empty where not known.
   std::vector<engine::Index> step_starts;
-  std::optional<engine::Timeline> timeline;  ///< Of `isolated`.
-  std::optional<PathSummary> critical_path;  ///< Of `isolated`; only if asked for.
+  std::optional<engine::Timeline> timeline;          ///< Of `isolated`.
+  std::vector<engine::IdleInterval> idle_intervals;  ///< Of `isolated`; only if asked for.
+  std::optional<PathSummary> critical_path;          ///< Of `isolated`; only if asked for.
 
   Device device;
+  std::string host;                  ///< Its name; empty: unknown.
   std::optional<Flops> model_flops;  ///< Of one step of the user; without recomputation.
   /// Of one step of the user, with recomputation, by the same counting. Absent: what the kernels' own figures
   /// add up to.
