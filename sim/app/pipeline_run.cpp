@@ -23,8 +23,8 @@ namespace {
 struct StageRun {
   std::int64_t rank = 0;
   std::int64_t alike = 1;  ///< Ranks that do the same.
-  BuiltProgram built;
-  report::VariantResult result;
+  BuiltProgram built{};
+  report::VariantResult result{};
   Picoseconds pass{0};  ///< A micro-batch, forward and backward.
 };
 
