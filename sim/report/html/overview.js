@@ -192,6 +192,9 @@ G.figureTable = (parent, chosen, choose) => {
     ['CUDA graph launches', f('cuda_graph_launches', (x) => x > 0 ? G.number(x, 5) : '–')],
     ['graph breaks', f('graph_breaks', (x) => x > 0 ? String(x) : '–')],
     ['synchronizations', f('synchronizations', (x) => x > 0 ? G.number(x) : '–')],
+    ['ranks', f('parallel.ranks', (x) => x > 1 ? String(x) : '–')],
+    ['communication', f('communication.busy_us', (x) => x > 0 ? G.time(x) : '–')],
+    ['  of it not hidden', f('communication.exposed_us', (x) => x > 0 ? G.time(x) : '–')],
     ['host working', f('host_work_us', G.time)],
     ['compile time', (run) => run.figures.compile_time_s > 0 ? G.time(run.figures.compile_time_s * 1e6, 3) : '–'],
   ].filter(([, cell]) => runs.some((run) => cell(run) !== '–'));
