@@ -15,6 +15,7 @@
 
 #include "models/graph/catalogue.hpp"
 #include "sim/app/calibrate_command.hpp"
+#include "sim/app/advise_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/explain_command.hpp"
 #include "sim/app/html_command.hpp"
@@ -458,6 +459,11 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("NAME")
       ->required();
   calibrate_app->add_option("--out", calibration.out, "Write the fitted calibration: section")
+  AdviseArguments advise;
+  CLI::App* advise_app =
+      app.add_subcommand("advise", "Search for what to change in a scenario, and what each change brings");
+  add_advise_options(*advise_app, advise);
+
       ->type_name("OUT.yaml");
   calibrate_app
       ->add_option("--folds", calibration.folds,
@@ -544,3 +550,4 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 }
 
 }  // namespace gpusim
+    if (*advise_app) return run_advise(advise, surroundings);

@@ -16,9 +16,9 @@ using gpusim::test::run_gpusim;
 
 namespace {
 
-const std::vector<std::string> commands{"run",  "test",          "explain",      "sweep",
-                                        "list", "validate",      "calibrate",    "completion",
-                                        "man",  "trace summary", "trace what-if"};
+const std::vector<std::string> commands{"run",        "test", "explain",       "advise",
+                                        "sweep",      "list", "validate",      "calibrate",
+                                        "completion", "man",  "trace summary", "trace what-if"};
 
 /// The options that `gpusim COMMAND --help` shows: "--set", "--variant".
 std::set<std::string> options_of(const Folder& folder, const std::string& command) {
