@@ -8,14 +8,15 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <system_error>
 
 #include "models/graph/catalogue.hpp"
-#include "sim/app/calibrate_command.hpp"
 #include "sim/app/advise_command.hpp"
+#include "sim/app/calibrate_command.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/explain_command.hpp"
 #include "sim/app/html_command.hpp"
@@ -26,6 +27,7 @@
 #include "sim/app/sweep_command.hpp"
 #include "sim/app/trace_commands.hpp"
 #include "sim/app/trace_use_commands.hpp"
+#include "sim/app/update_expectations.hpp"
 #include "sim/app/validate_command.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/error.hpp"
@@ -61,6 +63,7 @@ struct RunArguments {
   std::string junit;
   bool critical_path = false;
   bool curve = false;
+  bool update = false;  ///< Of test: rewrite what is expected.
 };
 
 std::string with_newline(std::string text) {
@@ -74,6 +77,11 @@ void write_file(const std::string& path, const std::string& text) {
   stream << text;
   stream.flush();
   if (!stream) throw UsageError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 class Command {
@@ -128,6 +136,11 @@ class Command {
     const ScenarioOptions options = scenario_options(arguments);
     RunOptions run_options = simulation_options();
     run_options.one_cuda_graph = false;
+    if (arguments.update &&
+        !(arguments.sets.empty() && !arguments.steps && !arguments.seed && arguments.variants.empty()))
+      throw UsageError(
+          "--update: what is expected is for the file as it is, without --set, --variant, --steps and "
+          "--seed");
     std::size_t failed = 0;
     std::size_t broken = 0;
     std::size_t checked = 0;
@@ -135,7 +148,9 @@ class Command {
     for (const fs::path& file : files) {
       try {
         TraceStore traces;
-        const report::ScenarioReport result = run_scenario(read(file.string(), options), traces, run_options);
+        const Scenario scenario = read(file.string(), options);
+        report::ScenarioReport result = run_scenario(scenario, traces, run_options);
+        if (arguments.update) update(file, scenario, result);
         std::size_t passed = 0;
         std::string messages;
         for (const report::ExpectationResult& expectation : result.expectations) {
@@ -167,6 +182,23 @@ class Command {
     if (!arguments.junit.empty()) write_file(arguments.junit, to_junit(cases));
     if (broken > 0) return ExitCode::BadInput;
     return failed > 0 ? ExitCode::ExpectationFailed : ExitCode::Done;
+  }
+
+  /// Rewrites the file's expectations, says what has changed, and counts that as passed.
+  void update(const fs::path& file, const Scenario& scenario, report::ScenarioReport& result) {
+    const UpdatedExpectations updated = update_expectations(read_file(file), scenario, result.expectations);
+    for (const std::string& left : updated.left) err(fmt::format("{}\n", left));
+    if (updated.updates.empty()) return;
+    // All or nothing: the new text lies beside the file until it is complete.
+    const fs::path beside = file.string() + ".new";
+    write_file(beside.string(), updated.text);
+    fs::rename(beside, file);
+    for (const ExpectationUpdate& one : updated.updates)
+      out(fmt::format("{}: {}: {} -> {}\n", one.where, one.path, one.before, one.after));
+    ScenarioOptions options = scenario_options({});
+    const Scenario again = read(file.string(), options);
+    for (std::size_t i = 0; i < result.expectations.size(); ++i)
+      result.expectations[i].pass = is_as_expected(again.expectations[i], result.expectations[i].actual);
   }
 
   ExitCode list(const std::string& what) {
@@ -410,6 +442,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("PATH")
       ->required();
   add_scenario_options(*test_app, test);
+  test_app->add_flag("--update", test.update,
+                     "Rewrite the values of 'equals:' that do not hold, in the files");
   test_app->add_option("--junit", test.junit, "Write the results as JUnit XML too")->type_name("OUT.xml");
 
   RunArguments explain_arguments;
@@ -424,6 +458,11 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
   explain_app->add_option("--format", explain_arguments.format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->type_name("FORMAT");
+
+  AdviseArguments advise;
+  CLI::App* advise_app =
+      app.add_subcommand("advise", "Search for what to change in a scenario, and what each change brings");
+  add_advise_options(*advise_app, advise);
 
   SweepArguments sweep;
   CLI::App* sweep_app =
@@ -459,11 +498,6 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("NAME")
       ->required();
   calibrate_app->add_option("--out", calibration.out, "Write the fitted calibration: section")
-  AdviseArguments advise;
-  CLI::App* advise_app =
-      app.add_subcommand("advise", "Search for what to change in a scenario, and what each change brings");
-  add_advise_options(*advise_app, advise);
-
       ->type_name("OUT.yaml");
   calibrate_app
       ->add_option("--folds", calibration.folds,
@@ -524,6 +558,7 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     if (*run_app) return command.run(run);
     if (*test_app) return command.test(test.files, test);
     if (*explain_app) return command.explained(explain_arguments);
+    if (*advise_app) return run_advise(advise, surroundings);
     if (*sweep_app) return run_sweep(sweep, surroundings);
     if (*completion_app || *man_app) {
       surroundings.out(*man_app          ? manual_page(app, GPUSIM_VERSION)
@@ -550,4 +585,3 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 }
 
 }  // namespace gpusim
-    if (*advise_app) return run_advise(advise, surroundings);

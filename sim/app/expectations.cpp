@@ -130,6 +130,10 @@ std::vector<report::ExpectationResult> check_expectations(const std::vector<Expe
   return results;
 }
 
+bool is_as_expected(const Expectation& expectation, const report::Value& actual) {
+  return holds(expectation, to_value(expectation.value), actual);
+}
+
 std::string describe(const report::ExpectationResult& result) {
   std::string what;
   if (result.relation == "min") what = "at least ";

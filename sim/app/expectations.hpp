@@ -19,6 +19,9 @@ std::vector<std::string> metric_paths();
 std::vector<report::ExpectationResult> check_expectations(const std::vector<Expectation>& expectations,
                                                           const std::vector<report::Metrics>& metrics);
 
+/// Whether `actual` (with `relative_to`: the quotient) is as `expectation` wants it.
+bool is_as_expected(const Expectation& expectation, const report::Value& actual);
+
 /// "eager.step_time: expected at most 1.5 ms, but it is 1.8 ms". Without the place in the file.
 std::string describe(const report::ExpectationResult& result);
 

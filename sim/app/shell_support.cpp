@@ -110,14 +110,15 @@ constexpr std::pair<std::string_view, std::string_view> examples[] = {
      "  gpusim run decode.trace.json.gz                 # a profiler trace, replayed"},
     {"test",
      "  gpusim test scenarios/\n"
-     "  gpusim test scenarios/ --junit results.xml"},
+     "  gpusim test scenarios/ --junit results.xml\n"
+     "  gpusim test scenarios/ --update                 # then look at the diff"},
     {"explain",
      "  gpusim explain step.yaml --variant compiled\n  gpusim explain train.yaml --recompute-curve"},
-    {"sweep",
     {"advise",
      "  gpusim advise step.yaml\n"
      "  gpusim advise train.yaml --variant eager --objective tokens --max-memory '70 GB'\n"
      "  gpusim advise decode.yaml --objective cost --price '2.50 $/h' --max-latency '20 ms' --backend all"},
+    {"sweep",
      "  gpusim sweep step.yaml --vary workload.batch=1,2,4,8\n"
      "  gpusim sweep step.yaml --vary 'hardware.launch.call=2 us:8 us:500 ns' --vary hardware=h200,a100_80gb "
      "\\\n"
