@@ -12,10 +12,10 @@ namespace gpusim::advise {
 
 /// What was asked about.
 struct Subject {
-  std::string scenario;
-  std::string file;
-  std::string variant;
-  std::string command;            ///< What runs it as it is: "gpusim run step.yaml --variant eager".
+  std::string scenario{};
+  std::string file{};
+  std::string variant{};
+  std::string command{};          ///< What runs it as it is: "gpusim run step.yaml --variant eager".
   std::optional<double> price{};  ///< Of an hour.
 };
 

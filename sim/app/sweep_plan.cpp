@@ -202,29 +202,38 @@ std::vector<std::string> result_columns(const std::vector<std::string>& wanted) 
 }
 
 SweepPlan make_sweep_plan(const SweepArguments& arguments, const Surroundings& surroundings) {
-  const std::vector<std::string> results = result_columns(arguments.columns);
+  result_columns(arguments.columns);
   sweep::Points points = points_of(arguments);
-  std::vector<std::string> paths;
-  for (const sweep::Axis& axis : points.axes()) paths.push_back(axis.path);
   const sweep::Format format = arguments.out.empty() ? sweep::Format::Csv : sweep::format_of(arguments.out);
-  SweepPlan plan{.tree = scenario_tree(arguments.file),
-                 .file = arguments.file,
-                 .options = {},
-                 .run = {},
-                 .points = std::move(points),
-                 .variants = {},
-                 .encoder = sweep::RowEncoder(format, {.axes = std::move(paths), .results = results}),
-                 .figures = places_of(results)};
+  return make_sweep_plan(
+      {.tree = scenario_tree(arguments.file), .points = std::move(points), .format = format}, arguments,
+      surroundings.config_folders);
+}
+
+SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& arguments,
+                          const std::vector<std::filesystem::path>& config_folders) {
+  const std::vector<std::string> results = result_columns(arguments.columns);
+  std::vector<std::string> paths;
+  for (const sweep::Axis& axis : question.points.axes()) paths.push_back(axis.path);
+  SweepPlan plan{
+      .tree = std::move(question.tree),
+      .file = arguments.file,
+      .options = {},
+      .run = {},
+      .points = std::move(question.points),
+      .variants = {},
+      .encoder = sweep::RowEncoder(question.format, {.axes = std::move(paths), .results = results}),
+      .figures = places_of(results)};
   plan.options.sets = arguments.sets;
   plan.options.variants = arguments.variants;
   plan.options.metrics = metric_paths();
-  plan.options.config_folders = surroundings.config_folders;
+  plan.options.config_folders = config_folders;
   checked("--steps", arguments.steps, 1);
   plan.options.steps = arguments.steps;
   if (arguments.seed) plan.options.seed = static_cast<std::uint64_t>(checked("--seed", arguments.seed, 0));
 
   const auto asks_for = [&](const auto& what) { return std::any_of(results.begin(), results.end(), what); };
-  plan.run.config_folders = surroundings.config_folders;
+  plan.run.config_folders = config_folders;
   plan.run.one_cuda_graph = false;
   plan.run.shapes = false;
   plan.run.steady = asks_for([](const std::string& column) { return !is_of_isolated_run(column); });

@@ -3,6 +3,9 @@
 // the first point runs.
 #pragma once
 
+#include <filesystem>
+#include <vector>
+
 #include "sim/app/sweep_command.hpp"
 #include "sim/app/sweep_worker.hpp"
 #include "sim/sweep/table.hpp"
@@ -12,6 +15,17 @@ namespace gpusim {
 /// Reads the scenario, checks that each axis changes something that the scenario has, and picks the columns.
 /// Throws ConfigError.
 SweepPlan make_sweep_plan(const SweepArguments& arguments, const Surroundings& surroundings);
+
+/// A sweep whose scenario and values do not come from a file and `--vary`.
+struct SweepQuestion {
+  config::Node tree = config::Node::empty_map();
+  sweep::Points points;
+  sweep::Format format = sweep::Format::Cells;
+};
+/// The same for `question`; of `arguments`, `vary`, `zip`, `random`, `shard`, `jobs`, `out` and `resume` do
+/// not count, and `file` is only what messages name.
+SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& arguments,
+                          const std::vector<std::filesystem::path>& config_folders);
 
 /// What a file with the rows of `points` belongs to: the digest is of the scenario, of the files that it
 /// names, and of every option that rows depend on.

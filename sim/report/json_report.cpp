@@ -138,6 +138,16 @@ const char* kind_name(engine::OpKind kind) {
 Value share_or_unknown(const std::optional<double>& share) {
   return share ? Value(*share) : Value();
 }
+Value time_or_unknown(const std::optional<Picoseconds>& time) {
+  Value value;
+  if (time) value = *time;
+  return value;
+}
+Value count_or_unknown(std::int64_t count) {
+  Value value;
+  if (count > 0) value = count;
+  return value;
+}
 
 constexpr std::size_t kernels_listed = 20;
 
@@ -223,7 +233,7 @@ void write_critical_path(JsonText& json, const PathSummary& path) {
   for (const Counterfactual& c : path.infinitely_fast) {
     json.key(gpusim::name(c.what));
     json.open('{');
-    json.member("makespan_us", c.makespan ? Value(*c.makespan) : Value());
+    json.member("makespan_us", time_or_unknown(c.makespan));
     json.member("speedup", share_or_unknown(c.speedup(path.makespan)));
     json.member("order_kept_us", c.order_kept);
     json.close('}');
@@ -265,7 +275,7 @@ void write_run(JsonText& json, const VariantResult& result) {
       json.member("batch", shape.batch);
       json.member("sequence", shape.sequence);
       json.member("outcome", shape.outcome);
-      json.member("padded_to", shape.padded_to > 0 ? Value(shape.padded_to) : Value());
+      json.member("padded_to", count_or_unknown(shape.padded_to));
       json.member("step_time_us", shape.step_time);
       json.member("compile_time_us", shape.compile_time);
       json.close('}');

@@ -51,7 +51,7 @@ TEST_CASE("A wrong figure becomes the right one, in its unit, and the rest of th
   const auto [result, text] = update(folder, before);
   CHECK(text == after);
   CHECK(result.exit_code == 0);
-  CHECK_THAT(result.out, ContainsSubstring("u.yaml:5:29: makespan: 1500 us -> 1803 us\n"));
+  CHECK_THAT(result.out, ContainsSubstring("u.yaml:5:30: makespan: 1500 us -> 1803 us\n"));
   CHECK_THAT(result.out, ContainsSubstring("4 of 4 expectations hold"));
   CHECK(result.out.find("kernels:") == std::string::npos);
   // Now there is nothing to do.
