@@ -164,7 +164,7 @@ class Text {
     }
     const Tried& best = *advice_.best;
     const bool more =
-        (!advice_.next || best.setting != advice_.next->setting) && (!fits || gain(best, now) >= worth_least);
+        advice_.next ? gain(best, *advice_.next) >= worth_least : !fits || gain(best, now) >= worth_least;
     if (!more) return;
     std::string line = fmt::format("best of all: {}: {} a step", label_of(best.setting, question_),
                                    time_text(best.outcome.step_time));
