@@ -199,3 +199,27 @@ TEST_CASE("trace summary takes a folder, and puts ranks of one run beside each o
   CHECK(none.exit_code == 2);
   CHECK_THAT(none.err, ContainsSubstring("a folder without any trace"));
 }
+
+TEST_CASE("What trace calibrate cannot read, find or write is refused with a way out") {
+  const Folder folder;
+  const std::string good = folder.write(
+      "good.json",
+      R"({"traceEvents": [{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":0,"dur":9,"args":{}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":2,"dur":5,"args":{"correlation":1}},
+{"ph":"X","cat":"kernel","name":"add","pid":0,"tid":7,"ts":10,"dur":3,"args":{"device":0,"stream":7,"correlation":1}}]})");
+  const auto refused = [&](const std::string& arguments, const std::string& what,
+                           const std::string& way_out) {
+    INFO(arguments);
+    const Result r = run_gpusim(folder, "trace calibrate " + arguments);
+    CHECK(r.exit_code == 2);
+    CHECK_THAT(r.err, ContainsSubstring(what));
+    CHECK_THAT(r.err, ContainsSubstring(way_out));
+  };
+  refused(folder / "none.json", "none.json", "error");
+  refused(folder.write("bad.json", "{\"traceEvents\": 1 2}"), "byte", "bad.json");
+  refused(good + " --host xeon-h200-clodu", "xeon-h200-clodu", "did you mean 'xeon-h200-cloud'?");
+  refused(good + " --hardware h2oo", "h2oo", "h200");
+  refused(good + " --hardware-out " + (folder / "gpu.yaml"), "say nothing about the device", "record_shapes");
+  refused(good + " --host-out " + (folder / "no/such/host.yaml"), "cannot be written", "no/such/host.yaml");
+  CHECK(run_gpusim(folder, "trace calibrate " + good).exit_code == 0);
+}
