@@ -3,20 +3,10 @@
 
 #include <algorithm>
 
-#include "models/graph/graph_writer.hpp"
-
 namespace gpusim {
 
-GraphInserter::GraphInserter(OpGraph given)
-    : graph(std::move(given)), size_(static_cast<OpIndex>(graph.ops.size())) {}
-
-TensorIndex GraphInserter::add_tensor(std::string name, const TensorType& type, Role role) {
-  graph.storages.push_back({.bytes = dense_bytes(type), .role = role});
-  graph.tensors.push_back({.name = std::move(name),
-                           .type = type,
-                           .role = role,
-                           .storage = static_cast<StorageIndex>(graph.storages.size() - 1)});
-  return static_cast<TensorIndex>(graph.tensors.size() - 1);
+GraphInserter::GraphInserter(OpGraph given) : size_(static_cast<OpIndex>(given.ops.size())) {
+  graph = std::move(given);
 }
 
 void GraphInserter::remove(OpIndex op) {
@@ -28,43 +18,11 @@ std::vector<TensorIndex> GraphInserter::insert(
     OpIndex before, std::string_view kind, std::string name, std::vector<TensorIndex> inputs,
     std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes, Phase phase) {
   const OpKind& found = *find_op(kind);
-  Op op;
-  op.kind = &found;
-  op.name = std::move(name);
-  op.inputs = std::move(inputs);
-  op.attributes = attributes_of(found, attributes);
-  op.phase = phase;
-  const auto index = static_cast<OpIndex>(graph.ops.size());
-  op.like = likes_.first_like(graph, op, index);
-  std::vector<MadeTensor>& made = made_[op.like];
-  if (op.like == index) {
-    try {
-      const OpTypes types(graph, op);
-      made = found.infer(types.view(op));
-    } catch (const ShapeError& error) {
-      throw GraphError({}, op.name + ": " + std::string(kind) + ": " + error.what(), error.hint());
-    }
-  } else {
-    op.attributes = graph.ops[op.like].attributes;  // One copy for all.
-  }
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    std::string tensor = made.size() == 1 ? op.name : op.name + "[" + std::to_string(i) + "]";
-    TensorIndex t = graph_none;
-    if (made[i].view_of >= 0) {
-      const GraphTensor& base = graph.tensors[op.inputs[static_cast<std::size_t>(made[i].view_of)]];
-      GraphTensor view{
-          .name = std::move(tensor), .type = made[i].type, .role = base.role, .storage = base.storage};
-      t = static_cast<TensorIndex>(graph.tensors.size());
-      graph.tensors.push_back(std::move(view));
-    } else {
-      t = add_tensor(std::move(tensor), made[i].type, Role::Activation);
-    }
-    graph.tensors[t].producer = index;
-    op.outputs.push_back(t);
-  }
+  where = {.phase = phase, .place = {}};
+  std::vector<TensorIndex> made =
+      add(found, std::move(name), std::move(inputs), attributes_of(found, attributes));
   before_.push_back(before);
-  graph.ops.push_back(std::move(op));
-  return graph.ops.back().outputs;
+  return made;
 }
 
 OpGraph GraphInserter::finish() && {

@@ -2,27 +2,25 @@
 // Puts ops into a graph that is finished otherwise. Internal to models/graph.
 #pragma once
 
-#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "models/graph/catalogue.hpp"
-#include "models/graph/like_index.hpp"
-#include "models/graph/op_graph.hpp"
+#include "models/graph/graph_writer.hpp"
 
 namespace gpusim {
 
-class GraphInserter {
+class GraphInserter : private GraphWriter {
  public:
-  explicit GraphInserter(OpGraph graph);
+  explicit GraphInserter(OpGraph given);
 
   /// Tensors, memory and what ops read may be changed until finish(); ops inserted stand at the end till
   /// then.
-  OpGraph graph;
+  using GraphWriter::graph;
+  /// A tensor that no op makes.
+  using GraphWriter::add_tensor;
   /// Ops that were there.
   OpIndex size() const { return size_; }
 
@@ -34,8 +32,6 @@ class GraphInserter {
       std::initializer_list<std::pair<std::string_view, AttributeValue>> attributes, Phase phase);
   /// An op that was there is left out. What it made must not be read any more.
   void remove(OpIndex op);
-  /// A tensor that no op makes.
-  TensorIndex add_tensor(std::string name, const TensorType& type, Role role);
 
   /// The graph with everything in its place.
   OpGraph finish() &&;
@@ -44,8 +40,6 @@ class GraphInserter {
   OpIndex size_;
   std::vector<OpIndex> before_;  ///< By inserted op.
   std::vector<bool> removed_;    ///< By op that was there; empty: none is.
-  LikeIndex likes_;
-  std::unordered_map<OpIndex, std::vector<MadeTensor>> made_;  ///< By Op::like of inserted ops.
 };
 
 }  // namespace gpusim
