@@ -11,6 +11,7 @@
 
 #include "models/units/text.hpp"
 #include "sim/config/csv.hpp"
+#include "sim/validate/table_text.hpp"
 
 namespace gpusim::validate {
 namespace {
@@ -20,6 +21,7 @@ constexpr Bytes counted_from{16 << 10};
 const std::vector<std::string> known_columns{"collective", "bytes",  "dtype",   "ranks",    "ranks_per_node",
                                              "algorithm",  "intra",  "inter",   "eager_us", "graph_us",
                                              "kernel_us",  "blocks", "machine", "note"};
+const std::vector<std::string> needed_columns{"collective", "bytes", "ranks", "intra"};
 constexpr std::array<CollectiveMeasure, collective_measure_count> measures{
     CollectiveMeasure::Kernel, CollectiveMeasure::Graph, CollectiveMeasure::Eager};
 
@@ -84,24 +86,15 @@ class Reader {
     CollectiveLimit limit;
     std::string measure;
     for (std::string word; words >> word;) {
-      const std::size_t equals = word.find('=');
-      if (equals == std::string::npos) {
+      const std::optional<LimitWord> read = read_limit_word(word, "median=10%", failing());
+      if (!read)
         measure += (measure.empty() ? "" : " ") + word;
-        continue;
-      }
-      std::string value = word.substr(equals + 1);
-      const bool percent = !value.empty() && value.back() == '%';
-      if (percent) value.pop_back();
-      const auto share = config::csv_number(value);
-      const std::string key = word.substr(0, equals);
-      if (!percent || !share || *share < 0)
-        fail(1, "limit", fmt::format("'{}' is no percentage", word), "write median=10%");
-      else if (key == "median")
-        limit.median = *share / 100;
-      else if (key == "worst")
-        limit.worst = *share / 100;
-      else
-        fail(1, "limit", fmt::format("unknown limit '{}'", key), "known: median, worst");
+      else if (read->key == "median")
+        limit.median = read->share;
+      else if (read->key == "worst")
+        limit.worst = read->share;
+      else if (!read->key.empty())
+        fail(1, "limit", fmt::format("unknown limit '{}'", read->key), "known: median, worst");
     }
     const auto found = std::find_if(measures.begin(), measures.end(),
                                     [&](CollectiveMeasure m) { return validate::name(m) == measure; });
@@ -113,17 +106,14 @@ class Reader {
     table_.limits.push_back(limit);
   }
 
+  Fail failing() {
+    return [this](int column, const std::string& path, const std::string& what, const std::string& hint) {
+      fail(column, path, what, hint);
+    };
+  }
+
   void read_header(const std::string& line) {
-    for (const config::CsvCell& cell : config::csv_cells(line)) {
-      if (std::find(known_columns.begin(), known_columns.end(), cell.text) == known_columns.end())
-        fail(cell.column, cell.text, "unknown column", name_hint(cell.text, known_columns, "columns"));
-      if (std::find(columns_.begin(), columns_.end(), cell.text) != columns_.end())
-        fail(cell.column, cell.text, "the column is there twice", "");
-      columns_.push_back(cell.text);
-    }
-    for (const char* needed : {"collective", "bytes", "ranks", "intra"})
-      if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
-        fail(1, needed, "the column is missing", "");
+    columns_ = read_columns(line, known_columns, needed_columns, failing());
   }
 
   void read_row(const std::string& line) {

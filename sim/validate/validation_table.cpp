@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "sim/config/csv.hpp"
+#include "sim/validate/table_text.hpp"
 
 namespace gpusim::validate {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::size_t table_bytes_max = 64 << 20;
 const std::vector<std::string> known_columns{"case",    "scenario", "variant",     "set",          "machine",
                                              "steps",   "step_us",  "step_us_low", "step_us_high", "busy_us",
                                              "gpu_ops", "flops",    "peak_bytes",  "note"};
+const std::vector<std::string> needed_columns{"case", "scenario"};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -72,26 +74,17 @@ class TableReader {
       Limit limit;
       limit.where = {name_, line_, 1};
       for (std::size_t i = 2; i < words.size(); ++i) {
-        const std::size_t equals = words[i].find('=');
-        if (equals == std::string::npos) {
+        const std::optional<LimitWord> word = read_limit_word(words[i], "mean=5%", failing());
+        if (!word) {
           limit.group += (limit.group.empty() ? "" : " ") + words[i];
-          continue;
-        }
-        std::string value = words[i].substr(equals + 1);
-        const bool percent = !value.empty() && value.back() == '%';
-        if (percent) value.pop_back();
-        const auto share = config::csv_number(value);
-        const std::string key = words[i].substr(0, equals);
-        if (!share || !percent || *share < 0) {
-          fail(1, "limit", fmt::format("'{}' is no percentage", words[i]), "write mean=5%");
-        } else if (key == "mean") {
-          limit.mean = *share / 100;
-        } else if (key == "worst") {
-          limit.worst = *share / 100;
-        } else if (key == "exact") {
-          limit.exact = *share / 100;
-        } else {
-          fail(1, "limit", fmt::format("unknown limit '{}'", key), "known: mean, worst, exact");
+        } else if (word->key == "mean") {
+          limit.mean = word->share;
+        } else if (word->key == "worst") {
+          limit.worst = word->share;
+        } else if (word->key == "exact") {
+          limit.exact = word->share;
+        } else if (!word->key.empty()) {
+          fail(1, "limit", fmt::format("unknown limit '{}'", word->key), "known: mean, worst, exact");
         }
       }
       table_.limits.push_back(std::move(limit));
@@ -104,17 +97,14 @@ class TableReader {
     }
   }
 
+  Fail failing() {
+    return [this](int column, const std::string& path, const std::string& what, const std::string& hint) {
+      fail(column, path, what, hint);
+    };
+  }
+
   void read_header(const std::string& line) {
-    for (const config::CsvCell& cell : config::csv_cells(line)) {
-      if (std::find(known_columns.begin(), known_columns.end(), cell.text) == known_columns.end())
-        fail(cell.column, cell.text, "unknown column", name_hint(cell.text, known_columns, "columns"));
-      if (std::find(columns_.begin(), columns_.end(), cell.text) != columns_.end())
-        fail(cell.column, cell.text, "the column is there twice", "");
-      columns_.push_back(cell.text);
-    }
-    for (const char* needed : {"case", "scenario"})
-      if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
-        fail(1, needed, "the column is missing", "");
+    columns_ = read_columns(line, known_columns, needed_columns, failing());
   }
 
   void read_row(const std::string& line) {

@@ -58,6 +58,10 @@ TEST_CASE("mistakes in a table of collectives are located and reported together"
   CHECK_THAT(message, test::ContainsSubstring("t.csv:4:1: error: intra: a row needs the name of a link"));
   CHECK_THAT(message, test::ContainsSubstring("t.csv:5:1: error: 2 cells, but the header names 9 columns"));
   CHECK_THAT(mistakes("collective,bytes,ranks,intra,grpah_us\n"), test::ContainsSubstring("unknown column"));
+  CHECK_THAT(mistakes("collective,bytes,bytes,ranks,intra\n"),
+             test::ContainsSubstring("t.csv:1:18: error: bytes: the column is there twice"));
+  CHECK_THAT(mistakes("# limit: kernel =5%\ncollective,bytes,ranks,intra\n"),
+             test::ContainsSubstring("'=5%' is no percentage"));
   CHECK_THAT(mistakes("collective,bytes,ranks\n"), test::ContainsSubstring("intra: the column is missing"));
   CHECK_THAT(mistakes(""), test::ContainsSubstring("the table has no header"));
   CHECK_THAT(mistakes("# limit: grahp median=10%\n" + header),
