@@ -58,6 +58,8 @@ def measure(row, mode, out, quick, quiet_us):
     result = {"workload": row.name, "network": row.network, "batch": row.batch, "length": row.length, "context": row.context,
               "dtype": str(row.dtype).split(".")[-1], "mode": mode, "note": row.note,
               "parameters": sum(p.numel() for p in model.parameters()), "built_bytes": torch.cuda.memory_allocated()}
+    if hasattr(row, "sets"):
+        result["sets"] = row.sets
     torch.cuda.reset_peak_memory_stats()
 
     def eager():
