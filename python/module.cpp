@@ -26,6 +26,7 @@
 #include "sim/app/sweep_columns.hpp"
 #include "sim/app/sweep_plan.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/input_digest.hpp"
 #include "sim/config/whole.hpp"
 #include "sim/engine/program.hpp"
 #include "sim/report/report.hpp"
@@ -50,7 +51,9 @@ class Answer {
   explicit Answer(report::ScenarioReport report) : report_(std::move(report)) {}
 
   std::string json() const { return report::to_json({report_}, GPUSIM_VERSION); }
-  std::string text() const { return report::to_text(report_); }
+  std::string text() const {
+    return report::to_text(report_) + config::origin_line(GPUSIM_VERSION, report_.input);
+  }
   py::object timeline(std::size_t variant) const {
     const report::VariantResult& result = report_.variants.at(variant);
     return result.timeline ? py::object(timeline_of(result)) : py::object(py::none());
@@ -85,8 +88,12 @@ Answer run(const py::object& source, Names sets, Names variants, std::optional<s
   run.timeline = timeline;
   run.critical_path = critical_path;
   run.config_folders = options.config_folders;
+  options.inputs = run.inputs = std::make_shared<config::InputDigest>();
   TraceStore traces;
-  return Answer(run_scenario(read_scenario_tree(from.tree, from.file, options), traces, run));
+  report::ScenarioReport report =
+      run_scenario(read_scenario_tree(from.tree, from.file, options), traces, run);
+  report.input = run.inputs->text();
+  return Answer(std::move(report));
 }
 
 using Axes = std::vector<std::pair<std::string, Names>>;

@@ -333,12 +333,13 @@ std::string to_json(const Advice& advice, const Question& question, const Subjec
     return tried ? one(*tried) : std::string("null");
   };
   return fmt::format(
-      "{{\"gpusim\": {}, \"scenario\": {}, \"file\": {}, \"variant\": {}, \"objective\": \"{}\",\n"
+      "{{\"gpusim\": {}, \"scenario\": {}, \"file\": {}, \"input\": {},\n"
+      " \"variant\": {}, \"objective\": \"{}\",\n"
       " \"limits\": {{\"memory_bytes\": {}, \"latency_us\": {}}}, \"price_per_hour\": {},\n"
       " \"tried\": {}, \"refused\": {}, \"combinations\": {:.0f},\n \"present\": {},\n \"next\": {},\n"
       " \"best\": {},\n \"single_changes\": [{}],\n \"front\": [{}]}}\n",
       json_string(version), json_string(subject.scenario), json_string(subject.file),
-      json_string(subject.variant), name(question.objective),
+      json_string(subject.input), json_string(subject.variant), name(question.objective),
       question.limits.memory ? std::to_string(question.limits.memory->value()) : "null",
       question.limits.latency ? exact_microseconds(*question.limits.latency) : "null",
       number_or_null(subject.price), advice.tried, advice.refused, advice.combinations, one(advice.present),

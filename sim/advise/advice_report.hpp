@@ -14,6 +14,7 @@ namespace gpusim::advise {
 struct Subject {
   std::string scenario{};
   std::string file{};
+  std::string input{};  ///< Digest of what was read for it.
   std::string variant{};
   std::string command{};          ///< What runs it as it is: "gpusim run step.yaml --variant eager".
   std::optional<double> price{};  ///< Of an hour.

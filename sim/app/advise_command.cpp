@@ -16,6 +16,7 @@
 #include "sim/app/run_variant.hpp"
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/input_digest.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/names.hpp"
 #include "sim/config/whole.hpp"
@@ -199,7 +200,10 @@ AdviceFound find_advice(const config::Node& tree, const AdviseArguments& argumen
   options.metrics = metric_paths();
   options.config_folders = config_folders;
   options.steps = arguments.steps;
+  options.inputs = std::make_shared<config::InputDigest>();
   const Scenario scenario = read_scenario_tree(tree, arguments.file, options);
+  found.subject.input = options.inputs->text();
+  options.inputs.reset();
   const Variant& variant = scenario.variants.front();
   if (question.objective != advise::Objective::Step &&
       !std::holds_alternative<NetworkWorkload>(variant.workload.source))
@@ -255,7 +259,8 @@ ExitCode run_advise(const AdviseArguments& arguments, const Surroundings& surrou
       find_advice(scenario_tree(arguments.file), arguments, surroundings.config_folders);
   surroundings.out(arguments.format == "json"
                        ? advise::to_json(found.advice, found.question, found.subject, GPUSIM_VERSION)
-                       : advise::to_text(found.advice, found.question, found.subject));
+                       : advise::to_text(found.advice, found.question, found.subject) +
+                             config::origin_line(GPUSIM_VERSION, found.subject.input));
   return ExitCode::Done;
 }
 

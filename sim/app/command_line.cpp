@@ -32,6 +32,7 @@
 #include "sim/config/backend_reader.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
+#include "sim/config/input_digest.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/network_reader.hpp"
 #include "sim/engine/program.hpp"
@@ -92,9 +93,15 @@ class Command {
     if (!arguments.html.empty()) require_plots();
     const ScenarioOptions options = scenario_options(arguments);
     std::vector<Scenario> scenarios;
+    std::vector<std::shared_ptr<config::InputDigest>> inputs;
     Errors errors;
     for (const std::string& file : arguments.files)
-      errors.collect([&] { scenarios.push_back(read(file, options)); });
+      errors.collect([&] {
+        inputs.push_back(std::make_shared<config::InputDigest>());
+        ScenarioOptions own = options;
+        own.inputs = inputs.back();
+        scenarios.push_back(read(file, own));
+      });
     // Several files, each with its own mistakes: in the order given, not sorted into each other.
     if (!errors.empty()) throw ConfigError(errors.diagnostics());
 
@@ -108,8 +115,11 @@ class Command {
     TraceStore traces;
     std::vector<report::ScenarioReport> reports;
     bool first = true;
-    for (const Scenario& scenario : scenarios) {
+    for (std::size_t i = 0; i < scenarios.size(); ++i) {
+      const Scenario& scenario = scenarios[i];
+      run_options.inputs = inputs[i];
       reports.push_back(run_scenario(scenario, traces, run_options));
+      reports.back().input = inputs[i]->text();
       if (!arguments.trace.empty()) write_traces(scenario, reports.back(), arguments.trace, runs);
       if (!arguments.html.empty())
         write_html(scenario, reports.back(), arguments.html, scenarios.size() > 1, surroundings_);
@@ -118,16 +128,23 @@ class Command {
       if (!first) out("\n");
       first = false;
       out(with_newline(report::to_text(reports.back())));
+      out(config::origin_line(GPUSIM_VERSION, reports.back().input));
       reports.clear();
     }
     if (arguments.format == "json") out(with_newline(report::to_json(reports, GPUSIM_VERSION)));
-    if (arguments.format == "csv") out(with_newline(report::to_csv(reports)));
+    if (arguments.format == "csv") out(with_newline(report::to_csv(reports, GPUSIM_VERSION)));
     return ExitCode::Done;
   }
 
   ExitCode explained(const RunArguments& arguments) {
-    for (const std::string& file : arguments.files)
-      out(with_newline(explain(read(file, scenario_options(arguments)), arguments.format, arguments.curve)));
+    for (const std::string& file : arguments.files) {
+      ScenarioOptions options = scenario_options(arguments);
+      options.inputs = std::make_shared<config::InputDigest>();
+      const Scenario scenario = read(file, options);
+      const std::string input = options.inputs->text();
+      out(with_newline(explain(scenario, arguments.format, arguments.curve, input)));
+      if (arguments.format == "text") out(config::origin_line(GPUSIM_VERSION, input));
+    }
     return ExitCode::Done;
   }
 
@@ -369,6 +386,8 @@ class Command {
       options.steps_per_program = run.steps_per_program;
       options.step_starts = run.step_starts;
       options.memory = run.memory_marks;
+      options.version = GPUSIM_VERSION;
+      options.input = result.input;
       report::write_chrome_trace(stream, run.program, *run.timeline, options);
       stream.flush();
       if (!stream)

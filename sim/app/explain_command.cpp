@@ -56,7 +56,8 @@ std::vector<report::ExplainedVariant> explained_variants(const Scenario& scenari
   return variants;
 }
 
-std::string explain(const Scenario& scenario, const std::string& format, bool curve) {
+std::string explain(const Scenario& scenario, const std::string& format, bool curve,
+                    const std::string& input) {
   const std::vector<report::ExplainedVariant> variants = explained_variants(scenario, curve);
   if (variants.empty()) {
     Diagnostic problem;
@@ -66,8 +67,9 @@ std::string explain(const Scenario& scenario, const std::string& format, bool cu
     problem.hint = "give a network a backend, for example 'backend: inductor'";
     throw ConfigError(std::move(problem));
   }
-  return format == "json" ? report::explain_json(scenario.name, variants)
-                          : report::explain_text(scenario.name, variants);
+  return format == "json"
+             ? report::explain_json(scenario.name, variants, {.version = GPUSIM_VERSION, .input = input})
+             : report::explain_text(scenario.name, variants);
 }
 
 }  // namespace gpusim

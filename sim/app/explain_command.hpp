@@ -15,6 +15,7 @@ std::vector<report::ExplainedVariant> explained_variants(const Scenario& scenari
 
 /// `format`: "text" or "json". `curve`: also what a training step takes with less and with more kept for its
 /// backward pass, each compiled and simulated. Throws ConfigError where no variant is a compiled network.
-std::string explain(const Scenario& scenario, const std::string& format, bool curve = false);
+std::string explain(const Scenario& scenario, const std::string& format, bool curve,
+                    const std::string& input);
 
 }  // namespace gpusim

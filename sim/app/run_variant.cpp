@@ -109,6 +109,8 @@ std::optional<GpuSpec> hardware_of_trace(const Trace& trace, const RunOptions& o
     search.beside = ".";
     search.extra = options.config_folders;
     auto gpu = config::hardware_of_device(device.name, search);
+    search.inputs = options.inputs;
+    if (gpu && search.inputs) config::read_hardware(config::load_text(gpu->key, gpu->key), search);
     notes.push_back(
         gpu ? fmt::format("hardware: {}, from the trace's device '{}'", gpu->key, device.name)
             : fmt::format("the trace's device '{}' is not among the known hardware", device.name));

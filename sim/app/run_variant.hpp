@@ -17,6 +17,9 @@
 namespace gpusim {
 
 class PlanStore;
+namespace config {
+class InputDigest;
+}
 
 /// Traces that several variants replay are read once.
 class TraceStore {
@@ -38,6 +41,8 @@ struct RunOptions {
   bool phases = true;                  ///< Find out what the phases of a training step take.
   bool shapes = true;                  ///< Run the steps of a sequence of shapes.
   std::shared_ptr<PlanStore> plans{};  ///< What variants run before have left; none: each is planned anew.
+  /// Is told of the hardware that is looked up for a trace; none: nobody asks.
+  std::shared_ptr<config::InputDigest> inputs{};
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
 };

@@ -171,6 +171,7 @@ class Sweep {
     report::SweepTable table;
     table.title = fmt::format("Sweep of {}", arguments_.file);
     table.file = arguments_.file;
+    table.input = plan_->input;
     for (const std::string& axis : arguments_.vary)
       table.command += (table.command.empty() ? "" : "; ") + axis;
     table.columns = plan_->encoder.columns().all();

@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "models/units/text.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/sweep_knobs.hpp"
 #include "sim/config/error.hpp"
+#include "sim/config/input_digest.hpp"
 #include "sim/config/whole.hpp"
 #include "sim/report/metrics.hpp"
 
@@ -100,36 +99,6 @@ class AxisCheck {
   const SweepPlan& plan_;
   std::shared_ptr<config::FileStore> files_;
   std::vector<std::uint32_t> at_;
-};
-
-/// FNV-1a, twice with different starts: 128 bits.
-class Digest {
- public:
-  void add(std::string_view text) {
-    add_bytes(std::to_string(text.size()) + ':');
-    add_bytes(text);
-  }
-  void add_file(const std::string& path) {
-    add(path);
-    std::ifstream file(path, std::ios::binary);
-    std::string chunk(1 << 16, '\0');
-    while (file) {
-      file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-      add_bytes(std::string_view(chunk).substr(0, static_cast<std::size_t>(file.gcount())));
-    }
-  }
-  std::string text() const { return fmt::format("{:016x}{:016x}", a_, b_); }
-
- private:
-  void add_bytes(std::string_view bytes) {
-    for (const char c : bytes) {
-      a_ = (a_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-      b_ = (b_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-      b_ ^= b_ >> 29U;
-    }
-  }
-  std::uint64_t a_ = 0xcbf29ce484222325ULL;
-  std::uint64_t b_ = 0x9ae16a3b2f90404fULL;
 };
 
 std::int64_t checked(const char* option, std::optional<std::int64_t> value, std::int64_t least) {
@@ -251,22 +220,26 @@ SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& argument
   // Values that do not go together are matters of their points, if the scenario itself is right.
   if (!scenario && (sets.empty() || !mistakes_at(plan, {}, files, &scenario).empty()))
     throw ConfigError(mistakes);
+  config::InputDigest inputs;
+  inputs.add_scenario(plan.tree, is_trace_file(plan.file));
+  files->note(inputs);
+  for (std::size_t i = 0; i < plan.options.sets.size(); ++i)  // The order counts.
+    inputs.add("set " + std::to_string(i), plan.options.sets[i]);
+  if (plan.options.steps) inputs.add("steps", std::to_string(*plan.options.steps));
+  if (plan.options.seed) inputs.add("seed", std::to_string(*plan.options.seed));
   for (const Variant& variant : scenario->variants) {
     plan.variants.push_back(variant.name);
     if (const auto* trace = std::get_if<TraceWorkload>(&variant.workload.source))
-      plan.inputs.push_back(trace->resolved);
+      inputs.add_trace(trace->resolved);
   }
-  if (!is_trace_file(arguments.file)) plan.inputs.push_back(arguments.file);
-  for (const std::string& file : files->files()) plan.inputs.push_back(file);
-  std::sort(plan.inputs.begin(), plan.inputs.end());
-  plan.inputs.erase(std::unique(plan.inputs.begin(), plan.inputs.end()), plan.inputs.end());
+  plan.input = inputs.text();
   if (mistakes.empty()) find_knobs(plan, base);
   return plan;
 }
 
 sweep::Identity identity_of(const SweepPlan& plan, const SweepArguments& arguments,
                             const sweep::Stretch& points) {
-  std::string text = fmt::format("gpusim {}\nscenario: {}\n", GPUSIM_VERSION, plan.file);
+  std::string text = fmt::format("gpusim {}\ninput: {}\n", GPUSIM_VERSION, plan.input);
   for (const std::string& set : arguments.sets) text += fmt::format("set: {}\n", set);
   for (const std::string& vary : arguments.vary) text += fmt::format("vary: {}\n", sweep::one_line(vary));
   if (arguments.zip) text += "zip\n";
@@ -279,11 +252,11 @@ sweep::Identity identity_of(const SweepPlan& plan, const SweepArguments& argumen
   for (const std::string& column : plan.encoder.columns().all())
     columns += (columns.empty() ? "" : ",") + column;
   text += fmt::format("columns: {}\n", columns);
-  Digest digest;
-  digest.add(text);
-  for (const std::string& input : plan.inputs) digest.add_file(input);
-  for (const std::string& input : plan.inputs) text += fmt::format("input: {}\n", input);
-  return {.digest = digest.text(), .description = text};
+  // The scenario's path is for people: the same scenario in another place is the same sweep.
+  return {.digest = config::sha256(text),
+          .description = text + fmt::format("scenario: {}\n", plan.file),
+          .version = GPUSIM_VERSION,
+          .input = plan.input};
 }
 
 }  // namespace gpusim

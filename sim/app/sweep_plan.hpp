@@ -27,8 +27,8 @@ struct SweepQuestion {
 SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& arguments,
                           const std::vector<std::filesystem::path>& config_folders);
 
-/// What a file with the rows of `points` belongs to: the digest is of the scenario, of the files that it
-/// names, and of every option that rows depend on.
+/// What a file with the rows of `points` belongs to: the digest is of the version, the input and every option
+/// that rows depend on.
 sweep::Identity identity_of(const SweepPlan& plan, const SweepArguments& arguments,
                             const sweep::Stretch& points);
 

@@ -59,8 +59,9 @@ struct SweepPlan {
   std::vector<std::size_t> figures;  ///< Of each result column, its place in report::fields().
   std::vector<const report::TimeFigure*> time_figures{};  ///< Of each column, if all are such; for `knobs`.
   std::vector<VariantKnobs> knobs{};                      ///< By variant; empty: none.
-  std::vector<std::string>
-      inputs{};  ///< Files that the rows depend on, as far as the first point names them.
+  /// Digest of the scenario, of the files that it names as far as the first points do, and of the options
+  /// that change a point's rows.
+  std::string input{};
 };
 
 /// A worker that counts what goes wrong.

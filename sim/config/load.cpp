@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/config/input_digest.hpp"
 #include "sim/config/tree.hpp"
 
 namespace gpusim::config {
@@ -401,10 +402,8 @@ Node load_text(std::string_view text, const std::string& name, const Limits& lim
   return load(text, std::make_shared<const std::string>(name), limits);
 }
 
-std::vector<std::string> FileStore::files() const {
-  std::vector<std::string> names;
-  for (const auto& [name, known] : known_) names.push_back(name);
-  return names;
+void FileStore::note(InputDigest& inputs) const {
+  for (const auto& [name, known] : known_) inputs.add_tree(known.tree);
 }
 
 Node FileStore::load(const std::filesystem::path& file) {

@@ -14,6 +14,8 @@
 
 namespace gpusim::config {
 
+class InputDigest;
+
 /// What a file may cost. Each error that a limit causes names it.
 struct Limits {
   std::size_t file_bytes = 16 << 20;
@@ -36,8 +38,8 @@ class FileStore {
  public:
   /// As load_file().
   Node load(const std::filesystem::path& file);
-  /// What has been read, sorted.
-  std::vector<std::string> files() const;
+  /// Tells `inputs` all that has been read.
+  void note(InputDigest& inputs) const;
 
  private:
   struct Known {

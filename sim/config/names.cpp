@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "models/units/text.hpp"
+#include "sim/config/input_digest.hpp"
 
 namespace gpusim::config {
 namespace {
@@ -102,7 +103,9 @@ fs::path find_config(std::string_view kind, const std::string& name, const Locat
 }
 
 Node load_config(const fs::path& file, const SearchPath& search) {
-  return search.files ? search.files->load(file) : load_file(file);
+  Node tree = search.files ? search.files->load(file) : load_file(file);
+  if (search.inputs) search.inputs->add_tree(tree);
+  return tree;
 }
 
 }  // namespace gpusim::config

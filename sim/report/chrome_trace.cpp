@@ -118,7 +118,10 @@ class Writer {
   }
 
   void write_head() {
-    append("{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [");
+    append("{{\n\"schemaVersion\": 1,\n");
+    if (!options_.version.empty()) append("\"gpusim\": {},\n", json_string(options_.version));
+    if (!options_.input.empty()) append("\"input\": {},\n", json_string(options_.input));
+    append("\"deviceProperties\": [");
     std::set<int> devices;
     for (const engine::Stream& stream : program_.streams) devices.insert(stream.device);
     bool first = true;

@@ -43,6 +43,8 @@ struct ChromeTraceOptions {
   std::vector<engine::Index> step_starts = {};
   /// Of each thread in order; at the instruction that they name, memory in use changes.
   std::vector<MemoryMark> memory = {};
+  std::string version = {};  ///< Of gpusim; empty: left out.
+  std::string input = {};    ///< Digest of what the timeline was worked out from; empty: left out.
 };
 
 inline constexpr int host_pid = 1000;

@@ -44,15 +44,15 @@ std::string cell(const Value& value) {
 
 }  // namespace
 
-std::string to_csv(const std::vector<ScenarioReport>& reports) {
+std::string to_csv(const std::vector<ScenarioReport>& reports, std::string_view version) {
   std::string out = "scenario,file";
   for (const Field& field : fields(Metrics{})) out += ',' + field.path;
-  out += '\n';
+  out += ",gpusim,input\n";
   for (const ScenarioReport& report : reports)
     for (const VariantResult& variant : report.variants) {
       out += quoted(report.scenario) + ',' + quoted(report.file);
       for (const Field& field : fields(metrics(variant))) out += ',' + cell(field.value);
-      out += '\n';
+      out += ',' + quoted(version) + ',' + quoted(report.input) + '\n';
     }
   return out;
 }

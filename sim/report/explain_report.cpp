@@ -229,10 +229,13 @@ std::string explain_text(const std::string& scenario, const std::vector<Explaine
   return out;
 }
 
-std::string explain_json(const std::string& scenario, const std::vector<ExplainedVariant>& variants) {
+std::string explain_json(const std::string& scenario, const std::vector<ExplainedVariant>& variants,
+                         const ExplainOrigin& origin) {
   using nlohmann::ordered_json;
   ordered_json root;
+  if (!origin.version.empty()) root["gpusim"] = origin.version;
   root["scenario"] = scenario;
+  if (!origin.input.empty()) root["input"] = origin.input;
   root["variants"] = ordered_json::array();
   for (const ExplainedVariant& v : variants) {
     ordered_json one;

@@ -20,13 +20,21 @@ struct ExplainedVariant {
   std::vector<CurvePoint> curve;  ///< Of a training step, if asked for.
 };
 
+/// Which gpusim, and the digest of what it was asked about.
+struct ExplainOrigin {
+  std::string version{};
+  std::string input{};
+};
+
 /// At most 80 columns. Regions of the same code are shown once.
 std::string explain_text(const std::string& scenario, const std::vector<ExplainedVariant>& variants);
 
-/// {"scenario": ..., "variants": [{"variant", "backend", "mode", "graph_breaks": [...], "passes": [...],
-/// "regions": [{"name", "times", "compiled", "cuda_graph", "kernels": [{"name", "ops", "read_bytes",
-/// "written_bytes", "eager_bytes"}], "refused": [{"producer", "consumer", "reason", "bytes"}]}],
-/// "recompute": [...], "recompute_curve": [...]}]}; the last two of training steps (explain_recompute.hpp).
-std::string explain_json(const std::string& scenario, const std::vector<ExplainedVariant>& variants);
+/// {"gpusim": ..., "scenario": ..., "input": ..., "variants": [{"variant", "backend", "mode", "graph_breaks":
+/// [...], "passes": [...], "regions": [{"name", "times", "compiled", "cuda_graph", "kernels": [{"name",
+/// "ops", "read_bytes", "written_bytes", "eager_bytes"}], "refused": [{"producer", "consumer", "reason",
+/// "bytes"}]}], "recompute": [...], "recompute_curve": [...]}]}; the last two of training steps
+/// (explain_recompute.hpp).
+std::string explain_json(const std::string& scenario, const std::vector<ExplainedVariant>& variants,
+                         const ExplainOrigin& origin);
 
 }  // namespace gpusim::report

@@ -215,7 +215,7 @@ ordered_json ops_json(const VariantResult& result, const DistinctOps& ops, NameT
 
 ordered_json fusion_json(const ExplainedVariant& explained) {
   // What `gpusim explain` tells, kernels of one name and with the same ops told once.
-  const ordered_json all = ordered_json::parse(explain_json("", {explained}))["variants"].front();
+  const ordered_json all = ordered_json::parse(explain_json("", {explained}, {}))["variants"].front();
   ordered_json json;
   json["backend"] = explained.options.backend.name;
   json["mode"] = explained.options.mode.name;

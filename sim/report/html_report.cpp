@@ -118,6 +118,7 @@ std::string to_html(const ScenarioReport& report, const std::vector<ExplainedVar
   ordered_json data;
   data["gpusim"] = version;
   data["kind"] = "scenario";
+  data["input"] = report.input;
   data.update(scenario_json(report, explained));
   data["text"] = to_text(report);
   return page(report.scenario.empty() ? report.file : report.scenario, data);
@@ -142,6 +143,7 @@ std::string to_html(const SweepTable& table, std::string_view version) {
   data["kind"] = "sweep";
   data["title"] = table.title;
   data["file"] = table.file;
+  data["input"] = table.input;
   data["command"] = table.command;
   data["columns"] = table.columns;
   data["axes"] = table.axes;

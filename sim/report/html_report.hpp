@@ -33,6 +33,7 @@ std::string to_html(const ScenarioReport& report, const std::vector<ExplainedVar
 struct SweepTable {
   std::string title;
   std::string file;     ///< As given by the user.
+  std::string input;    ///< Digest of what the rows come from.
   std::string command;  ///< What was asked for, in words.
   std::vector<std::string> columns;
   std::size_t axes = 0;  ///< So many columns behind the first two are varied.

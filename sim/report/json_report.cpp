@@ -328,6 +328,7 @@ std::string to_json(const std::vector<ScenarioReport>& reports, std::string_view
     json.open('{');
     json.member("scenario", report.scenario);
     json.member("file", report.file);
+    if (!report.input.empty()) json.member("input", report.input);
     json.key("runs");
     json.open('[');
     for (const VariantResult& variant : report.variants) write_run(json, variant);

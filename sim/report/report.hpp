@@ -16,8 +16,9 @@ namespace gpusim::report {
 /// lists them.
 std::string to_json(const std::vector<ScenarioReport>& reports, std::string_view version);
 
-/// A header and one row per variant; columns bear the JSON names ("idle_us.dispatch"). Unknown is empty.
-std::string to_csv(const std::vector<ScenarioReport>& reports);
+/// A header and one row per variant; columns bear the JSON names ("idle_us.dispatch"), the last two are the
+/// version ("gpusim") and the digest of the input ("input"). Unknown is empty.
+std::string to_csv(const std::vector<ScenarioReport>& reports, std::string_view version);
 
 /// For people: at most 80 columns, ASCII but for the names in it.
 std::string to_text(const ScenarioReport& report);

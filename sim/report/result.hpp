@@ -185,7 +185,8 @@ struct ExpectationResult {
 struct ScenarioReport {
   std::string scenario;
   std::string description;
-  std::string file;  ///< As given by the user.
+  std::string file;   ///< As given by the user.
+  std::string input;  ///< Digest of what it was worked out from: "sha256:..."; empty: unknown.
   std::vector<VariantResult> variants;
   std::vector<ExpectationResult> expectations;
 };

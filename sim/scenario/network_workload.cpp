@@ -82,7 +82,7 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
       if (!std::filesystem::exists(path, ignored))
         hf_config->fail(fmt::format("no such file: '{}'", path.string()),
                         "paths are relative to the scenario file");
-      config::HfNetwork hf = config::read_hf_config(config::load_file(path), use);
+      config::HfNetwork hf = config::read_hf_config(config::load_config(path, limits.search), use);
       network =
           config::read_network(config::load_text(hf.network, hf_config->location().file), limits.search);
       // What the scenario says goes over what the config says.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sim/config/hardware_reader.hpp"
+#include "sim/config/input_digest.hpp"
 #include "sim/config/load.hpp"
 #include "sim/config/overlay.hpp"
 #include "sim/scenario/compile_reader.hpp"
@@ -64,6 +65,7 @@ class ScenarioReader {
     search_.beside = folder_.empty() ? std::filesystem::path(".") : folder_;
     search_.extra = options.config_folders;
     search_.files = options.files ? options.files : std::make_shared<config::FileStore>();
+    search_.inputs = options.inputs;
   }
 
   Scenario read(Node root) {
@@ -108,10 +110,20 @@ class ScenarioReader {
         });
       });
     throw_without_repeats();
+    if (options_.inputs) note_inputs(root, scenario);
     return scenario;
   }
 
  private:
+  void note_inputs(const Node& root, const Scenario& scenario) const {
+    options_.inputs->add_scenario(root, is_trace_file(file_));
+    if (options_.steps) options_.inputs->add("steps", std::to_string(*options_.steps));
+    if (options_.seed) options_.inputs->add("seed", std::to_string(*options_.seed));
+    for (const Variant& variant : scenario.variants)
+      if (const auto* trace = std::get_if<TraceWorkload>(&variant.workload.source))
+        options_.inputs->add_trace(trace->resolved);
+  }
+
   /// The map behind a name of hardware, of a host or of a backend.
   std::optional<Node> expand(const Node& name) const {
     const std::string_view kind = config_kind(last_key(name.path()));

@@ -29,6 +29,8 @@ struct ScenarioOptions {
   std::vector<std::filesystem::path> config_folders;
   /// Configurations that scenarios read before have left; none: each scenario reads its own.
   std::shared_ptr<config::FileStore> files;
+  /// Is told what the scenario says and which files it reads; none: nobody asks.
+  std::shared_ptr<config::InputDigest> inputs{};
   /// Networks' workloads that scenarios read before have left; none: each builds its op graphs.
   std::shared_ptr<WorkloadStore> workloads{};
 };

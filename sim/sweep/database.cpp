@@ -97,7 +97,9 @@ class Database : public Table {
     execute("CREATE TABLE sweep (key TEXT PRIMARY KEY, value TEXT)");
     const Statement insert = prepare("INSERT INTO sweep VALUES (?, ?)");
     for (const auto& [key, value] : {std::pair<const char*, const std::string&>("digest", identity.digest),
-                                     {"description", identity.description}}) {
+                                     {"description", identity.description},
+                                     {"gpusim", identity.version},
+                                     {"input", identity.input}}) {
       sqlite3_bind_text(insert.get(), 1, key, -1, SQLITE_STATIC);
       sqlite3_bind_text(insert.get(), 2, value.c_str(), -1, SQLITE_STATIC);
       if (sqlite3_step(insert.get()) != SQLITE_DONE) fail_with_reason("cannot be written");

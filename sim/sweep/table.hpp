@@ -17,6 +17,8 @@ namespace gpusim::sweep {
 struct Identity {
   std::string digest;       ///< Of all that its rows depend on.
   std::string description;  ///< For people, in lines: scenario, axes, columns.
+  std::string version{};    ///< Of gpusim.
+  std::string input{};      ///< Digest of what was read.
 };
 
 class Table {

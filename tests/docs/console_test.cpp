@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the documentation shows is what the program prints. Every fenced block marked `console` in README.md
 // and docs/ is a command after `$ ` and its output; `...` alone on a line stands for lines left out.
-// GPUSIM_APPROVE=1 rewrites the blocks that have no such line.
+// GPUSIM_APPROVE=1 rewrites the blocks that have no such line. Digests of inputs stand there as `sha256:...`.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -30,7 +30,18 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Output of `command` (stdout and stderr), with gpusim replaced by the program under test.
+/// The text without the digits of input digests: each change of a configuration would change them.
+std::string without_digests(std::string text) {
+  const std::string before = "input sha256:";
+  for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, at)) {
+    at += before.size();
+    const std::size_t end = std::min(text.find_first_not_of("0123456789abcdef", at), text.size());
+    text.replace(at, end - at, "...");
+  }
+  return text;
+}
+
+/// Output of `command` (stdout and stderr), with gpusim replaced by the program under test, digests by "...".
 std::string output_of(const std::string& command) {
   const std::string shell = "cd '" GPUSIM_SOURCE_DIR "' && " + command + " 2>&1";
   const std::string path = std::string("PATH='") + GPUSIM_BINARY_DIR + "':\"$PATH\" && export PATH && ";
@@ -41,7 +52,7 @@ std::string output_of(const std::string& command) {
   for (std::size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
     output.append(buffer.data(), n);
   pclose(pipe);
-  return output;
+  return without_digests(output);
 }
 
 /// Whether `actual` is `expected`, where "..." in `expected` stands for any number of lines.

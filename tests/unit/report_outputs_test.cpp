@@ -112,7 +112,7 @@ TEST_CASE("JSON of nothing is valid") {
 }
 
 TEST_CASE("CSV has one row per variant, as many cells as columns, and quotes where needed") {
-  const auto lines = lines_of(to_csv({two_variants()}));
+  const auto lines = lines_of(to_csv({two_variants()}, "0"));
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].starts_with(
       "scenario,file,variant,step_time_us,makespan_us,steady,gpu_busy_us,gpu_utilization,"
@@ -174,7 +174,7 @@ TEST_CASE("a quote in a name is doubled in CSV") {
   ScenarioReport report;
   report.scenario = "the \"fast\" one";
   report.variants.emplace_back();
-  CHECK_THAT(to_csv({report}), test::ContainsSubstring("\n\"the \"\"fast\"\" one\",,default,"));
+  CHECK_THAT(to_csv({report}, "0"), test::ContainsSubstring("\n\"the \"\"fast\"\" one\",,default,"));
 }
 
 TEST_CASE("a little idle time is bounded by what it could win, not made the first task") {

@@ -5,6 +5,7 @@
 G.headline = (data, run, theme) => {
   const facts = [
     run && run.device.name, run && run.host, data.file, `gpusim ${data.gpusim}`,
+    data.input && `input ${data.input.slice(0, 23)}`,
   ].filter(Boolean).map((text) => G.el('span', {}, text));
   return G.el('header', {class: 'top'},
     G.el('div', {}, G.el('h1', {}, data.title || data.file), G.el('div', {class: 'facts'}, facts),
