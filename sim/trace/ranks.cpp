@@ -74,9 +74,9 @@ RankSkew compare_ranks(std::span<const RankTrace> ranks) {
     std::size_t common = lists.front().size();
     for (const auto& list : lists) common = std::min(common, list.size());
     for (std::size_t i = 0; i < common; ++i) {
-      const bool same = std::all_of(lists.begin(), lists.end(), [&](const auto& list) {
-        return list[i]->name == lists.front()[i]->name;
-      });
+      const std::string& name = lists.front()[i]->name;
+      const bool same =
+          std::all_of(lists.begin(), lists.end(), [&](const auto& list) { return list[i]->name == name; });
       if (!same) continue;
       ++result.matched;
       std::size_t last = 0;
