@@ -35,6 +35,8 @@ class Run:
     regime: str
     compile_time_s: float
     window: Dict[str, float]
+    sm_active: Union[float, None]
+    occupancy: Union[float, None]
     notes: List[str]
 
     def __init__(self, figures: Dict[str, Any], answer: "_core.Answer", index: int) -> None:

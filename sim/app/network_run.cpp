@@ -222,19 +222,24 @@ BuiltProgram build_network(const NetworkWorkload& workload, const Variant& varia
   return built;
 }
 
-std::array<report::PhaseTime, 3> phase_times(const BuiltProgram& built) {
-  constexpr std::int64_t steps = 3;
+ThreeSteps three_steps(const BuiltProgram& built) {
+  ThreeSteps steps;
+  engine::run(built.program, built.machine, ThreeSteps::last + 1, &steps.timeline);
+  steps.order = steps.timeline.ops_in_order();
+  return steps;
+}
+
+std::array<report::PhaseTime, 3> phase_times(const BuiltProgram& built, const ThreeSteps& steps) {
   std::array<report::PhaseTime, 3> phases{};
   if (built.marks.empty()) return phases;
   std::vector<std::vector<StepMark>> marks(built.program.threads.size());
   for (const StepMark& mark : built.marks) marks[mark.place.thread].push_back(mark);
-  engine::Timeline timeline;
-  engine::run(built.program, built.machine, steps, &timeline);
+  const engine::Timeline& timeline = steps.timeline;
   std::optional<Picoseconds> before;  // End of the last op.
-  for (const engine::Index i : timeline.ops_in_order()) {
+  for (const engine::Index i : steps.order) {
     const engine::OpRecord& record = timeline.ops[i];
     const engine::CallRecord call = timeline.call(record.call);
-    if (call.step + 1 == steps) {
+    if (call.step == ThreeSteps::last) {
       // What stands before the first mark of a thread belongs to it.
       const std::vector<StepMark>& of_thread = marks[call.thread];
       const auto next = std::upper_bound(

@@ -25,8 +25,16 @@ Flops model_flops(const NetworkWorkload& workload);
 BuiltProgram build_network(const NetworkWorkload& workload, const Variant& variant, const RunOptions& options,
                            report::VariantResult& result, CudaGraphMode& cuda_graph);
 
-/// What each phase of a training step takes: of the last of three steps that follow each other, so that the
-/// spans add up to the time between the ends of two steps. All zero for a step without marks.
-std::array<report::PhaseTime, 3> phase_times(const BuiltProgram& built);
+/// Three steps that follow each other from an idle machine: the first two fill the queues, the last is read.
+struct ThreeSteps {
+  engine::Timeline timeline;
+  std::vector<engine::Index> order;  ///< Of its ops, by start.
+  static constexpr std::uint32_t last = 2;
+};
+ThreeSteps three_steps(const BuiltProgram& built);
+
+/// What each phase of a training step takes: of the last of `steps`, so that the spans add up to the time
+/// between the ends of two steps. All zero for a step without marks.
+std::array<report::PhaseTime, 3> phase_times(const BuiltProgram& built, const ThreeSteps& steps);
 
 }  // namespace gpusim

@@ -52,7 +52,8 @@ BuiltProgram build_pipeline(const NetworkWorkload& workload, const Variant& vari
     stage.result = result;
     stage.built = build_network(one, variant, options, stage.result, cuda_graph);
     const Picoseconds step = step_time(stage.built, std::nullopt);
-    const Picoseconds optimizer = phase_times(stage.built)[static_cast<std::size_t>(Phase::Optimizer)].span;
+    const Picoseconds optimizer =
+        phase_times(stage.built, three_steps(stage.built))[static_cast<std::size_t>(Phase::Optimizer)].span;
     stage.pass = (step - std::min(optimizer, step)) / passes;
   }
   StageRun& slowest = *std::max_element(stages.begin(), stages.end(),

@@ -57,8 +57,8 @@ Picoseconds covered(const Interval& interval, const std::vector<Interval>& other
 
 }  // namespace
 
-report::RankSummary rank_summary(const ParallelPlan& plan, const BuiltProgram& built, double bubble) {
-  constexpr std::uint32_t steps = 3;
+report::RankSummary rank_summary(const ParallelPlan& plan, const BuiltProgram& built, const ThreeSteps& steps,
+                                 double bubble) {
   report::RankSummary summary;
   summary.ranks = plan.ranks();
   summary.data = plan.data;
@@ -69,19 +69,18 @@ report::RankSummary rank_summary(const ParallelPlan& plan, const BuiltProgram& b
   const engine::Program& program = built.program;
   std::vector<std::optional<CollectiveKind>> kinds;  // By name.
   for (const std::string& name : program.names) kinds.push_back(kind_of(name));
-  engine::Timeline timeline;
-  engine::run(program, built.machine, steps, &timeline);
+  const engine::Timeline& timeline = steps.timeline;
   std::vector<Interval> others;
   std::vector<Interval> collectives;
   std::vector<std::pair<Interval, CollectiveKind>> each;
-  for (const engine::Index i : timeline.ops_in_order()) {
+  for (const engine::Index i : steps.order) {
     const engine::OpRecord& record = timeline.ops[i];
     const engine::Index name = program.info[engine::op_of(program, timeline, record)].name;
     const std::optional<CollectiveKind> kind = name == engine::no_index ? std::nullopt : kinds[name];
     const Interval interval{record.start, record.end};
     if (!kind) {
       others.push_back(interval);
-    } else if (timeline.call(record.call).step + 1 == steps) {
+    } else if (timeline.call(record.call).step == ThreeSteps::last) {
       collectives.push_back(interval);
       each.emplace_back(interval, *kind);
     }

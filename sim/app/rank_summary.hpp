@@ -3,12 +3,14 @@
 #pragma once
 
 #include "models/graph/parallel_plan.hpp"
+#include "sim/app/network_run.hpp"
 #include "sim/program/build.hpp"
 #include "sim/report/result.hpp"
 
 namespace gpusim {
 
-/// Of the third of three steps: the first two fill the queues. `bubble`: share of the pipeline's bubble.
-report::RankSummary rank_summary(const ParallelPlan& plan, const BuiltProgram& built, double bubble);
+/// Of the last of `steps`. `bubble`: share of the pipeline's bubble.
+report::RankSummary rank_summary(const ParallelPlan& plan, const BuiltProgram& built, const ThreeSteps& steps,
+                                 double bubble);
 
 }  // namespace gpusim

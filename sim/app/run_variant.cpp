@@ -223,11 +223,16 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
                         "ask for fewer steps with --steps");
     timeline.emplace();
   }
-  if (options.phases && trains(variant) && cuda_graph == CudaGraphMode::None)
-    result.phases = phase_times(built);
-  if (const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
-      network != nullptr && network->parallel)
-    result.ranks = rank_summary(*network->parallel, built, result.ranks ? result.ranks->bubble : 0);
+  const auto* parallel = std::get_if<NetworkWorkload>(&variant.workload.source);
+  if (parallel != nullptr && !parallel->parallel) parallel = nullptr;
+  const bool has_phases = options.phases && trains(variant) && cuda_graph == CudaGraphMode::None;
+  if (has_phases || parallel != nullptr) {
+    const ThreeSteps simulated = three_steps(built);
+    if (has_phases) result.phases = phase_times(built, simulated);
+    if (parallel != nullptr)
+      result.ranks =
+          rank_summary(*parallel->parallel, built, simulated, result.ranks ? result.ranks->bubble : 0);
+  }
   result.isolated = engine::run(built.program, built.machine, steps, timeline ? &*timeline : nullptr);
   if (options.idle_intervals)
     result.idle_intervals = engine::idle_intervals(built.program, built.machine, steps);
@@ -277,6 +282,8 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
   if (variant.host) result.host = variant.host->name;
   if (variant.workload.model_flops.value() > 0) result.model_flops = variant.workload.model_flops;
   result.timeline = std::move(timeline);
+  result.residency =
+      built.residency.empty() ? residencies(built.program, built.machine) : std::move(built.residency);
   result.program = std::move(built.program);
   return result;
 }

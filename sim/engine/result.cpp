@@ -2,7 +2,6 @@
 #include "sim/engine/result.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 namespace gpusim::engine {
@@ -88,13 +87,21 @@ std::vector<Index> Timeline::calls_in_order() const {
 }
 
 std::vector<Index> Timeline::ops_in_order() const {
-  std::vector<Index> order(ops.size());
-  std::iota(order.begin(), order.end(), Index{0});
-  std::sort(order.begin(), order.end(), [&](Index a, Index b) {
+  const auto before = [&](Index a, Index b) {
     const OpRecord& x = ops[a];
     const OpRecord& y = ops[b];
     return std::tie(x.start, x.call, x.node, x.end) < std::tie(y.start, y.call, y.node, y.end);
-  });
+  };
+  // Nearly sorted as they stand: only those that come too late are.
+  std::vector<Index> order;
+  std::vector<Index> late;
+  order.reserve(ops.size());
+  for (Index i = 0; i < ops.size(); ++i)
+    (order.empty() || !before(i, order.back()) ? order : late).push_back(i);
+  std::sort(late.begin(), late.end(), before);
+  const auto in_order = static_cast<std::ptrdiff_t>(order.size());
+  order.insert(order.end(), late.begin(), late.end());
+  std::inplace_merge(order.begin(), order.begin() + in_order, order.end(), before);
   return order;
 }
 

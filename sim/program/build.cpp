@@ -542,6 +542,20 @@ class Builder {
 
 }  // namespace
 
+std::vector<std::optional<engine::Residency>> residencies(const engine::Program& program,
+                                                          const engine::Machine& machine) {
+  std::vector<std::optional<engine::Residency>> result(program.ops.size());
+  if (machine.sharing.sms == 0) return result;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const Index footprint = program.info[i].footprint;
+    if (footprint != engine::no_index)
+      result[i] = engine::residency(program.footprints[footprint], machine.sharing);
+    else if (program.ops[i].copy_engine != engine::CopyEngine::None)
+      result[i] = engine::Residency{};
+  }
+  return result;
+}
+
 engine::Machine build_machine(const std::optional<GpuSpec>& hardware) {
   engine::Machine machine;
   machine.graph_class = static_cast<engine::GapClass>(GapClass::CudaGraph);

@@ -10,6 +10,7 @@
 #include "models/graph/op_graph.hpp"
 #include "models/hardware/gpu_spec.hpp"
 #include "sim/engine/program.hpp"
+#include "sim/engine/residency.hpp"
 #include "sim/program/capture.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -26,6 +27,9 @@ struct StepMark {
 struct BuiltProgram {
   engine::Program program;
   engine::Machine machine;
+  /// By op of the program: how much of the device it has blocks on; none where that is not known. Of what
+  /// build_program() makes: empty, residencies() tells.
+  std::vector<std::optional<engine::Residency>> residency;
   /// A traced window may hold several steps of the user.
   std::int64_t steps_per_program = 1;
   /// Where each of these steps after the first begins.
@@ -41,6 +45,11 @@ struct BuiltProgram {
   /// Of a training step, and of any network's if the builder was asked for it: by thread and instruction.
   std::vector<StepMark> marks;
 };
+
+/// What the footprints of a program's ops come to. Copies over a link have no block anywhere; other ops
+/// without a footprint are not known, and none is on a machine whose SMs are not.
+std::vector<std::optional<engine::Residency>> residencies(const engine::Program& program,
+                                                          const engine::Machine& machine);
 
 /// The machine that the launch model of `hardware` describes, and what of it kernels of several streams
 /// share. Without hardware: no gaps, no latencies, nothing shared, and a launch queue without end.

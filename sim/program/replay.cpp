@@ -110,9 +110,29 @@ class ReplayBuilder {
           info.min_period_in_graph = graph_min_period(hardware_->launch, blocks(traced));
       }
       result_.op_of[i] = program().add(o, info);
+      result_.built.residency.push_back(residency_of(traced));
     }
     for (std::uint32_t c = 0; c < trace_.calls.size(); ++c)
       if (trace_.calls[c].kind == TraceCallKind::GraphLaunch && !rules_.ops_of_call[c].empty()) add_graph(c);
+  }
+
+  /// From the launch as traced, where the device's SMs are known.
+  std::optional<engine::Residency> residency_of(const TraceOp& traced) const {
+    if (hardware_ == nullptr || !hardware_->sm || hardware_->sms == 0) return std::nullopt;
+    const engine::SharingMachine& machine = result_.built.machine.sharing;
+    if (traced.kind != TraceOpKind::Kernel) {
+      const std::string text(trace_.name_of(traced.name));
+      const bool within_device = traced.kind == TraceOpKind::Memset || text.find("DtoD") != std::string::npos;
+      return within_device ? engine::transfer_residency(traced.bytes, machine) : engine::Residency{};
+    }
+    if (traced.threads() <= 0 || traced.blocks() <= 0) return std::nullopt;
+    return engine::residency(
+        {.blocks = blocks(traced),
+         .threads_per_block = static_cast<std::int32_t>(std::min<std::int64_t>(traced.threads(), 1024)),
+         .registers_per_thread =
+             static_cast<std::int32_t>(std::clamp<std::int64_t>(traced.registers, 0, 255)),
+         .shared_memory_per_block = traced.shared_memory},
+        machine);
   }
 
   Picoseconds gap(std::uint32_t i) const {

@@ -63,7 +63,9 @@ StepLayout::Launched StepLayout::add(std::string_view op_name, const GpuOpEstima
       call = launch.copy_call;
       break;
   }
-  if (shared_) info.footprint = footprint_of(estimate, gpu_op.duration);
+  const std::optional<engine::Footprint> footprint = footprint_of(estimate, gpu_op.duration);
+  if (shared_ && footprint && estimate.kind != GpuOpKind::Memset) info.footprint = add_footprint(*footprint);
+  built.residency.push_back(residency_of(estimate, footprint, gpu_op.copy_engine));
   gpu_op.gap_class = static_cast<engine::GapClass>(gap_class(kind, gpu_op.duration, programmatic));
   compute_bound_.push_back(estimate.cost.limit == KernelLimit::Compute && estimate.kind == GpuOpKind::Kernel);
   return {built.program.add(gpu_op, info), call, blocking};
@@ -140,11 +142,12 @@ void StepLayout::wait(Index event, std::uint16_t stream) {
 
 /// What a kernel needs of an SM is known of few: a product's block fills one with its accumulators, and so
 /// does attention's; NCCL's takes most of one (collectives.hpp). All others count as light.
-Index StepLayout::footprint_of(const GpuOpEstimate& estimate, Picoseconds duration) {
+std::optional<engine::Footprint> StepLayout::footprint_of(const GpuOpEstimate& estimate,
+                                                          Picoseconds duration) const {
   const bool communication = estimate.name.starts_with("nccl");
   const bool product = estimate.cost.limit == KernelLimit::Compute || estimate.name.find("gemm") == 0 ||
                        estimate.name.find("attention") != std::string_view::npos;
-  if (!gpu_.sm || estimate.kind == GpuOpKind::Memset || duration <= Picoseconds{0}) return engine::no_index;
+  if (!gpu_.sm || duration <= Picoseconds{0}) return std::nullopt;
   engine::Footprint footprint;
   footprint.blocks = std::max<std::int64_t>(estimate.cost.blocks, 1);
   footprint.threads_per_block = std::clamp(estimate.cost.threads, 32, 1024);
@@ -161,6 +164,19 @@ Index StepLayout::footprint_of(const GpuOpEstimate& estimate, Picoseconds durati
         0.2;  // The tensor cores' work takes few issue slots (validation/h200x2/overlap.csv).
     footprint.memory_hidden = true;
   }
+  return footprint;
+}
+
+std::optional<engine::Residency> StepLayout::residency_of(const GpuOpEstimate& estimate,
+                                                          const std::optional<engine::Footprint>& footprint,
+                                                          engine::CopyEngine copy) const {
+  if (copy != engine::CopyEngine::None) return engine::Residency{};
+  if (!footprint) return std::nullopt;
+  if (estimate.kind == GpuOpKind::Kernel) return engine::residency(*footprint, built.machine.sharing);
+  return engine::transfer_residency(estimate.cost.hbm_bytes.value(), built.machine.sharing);
+}
+
+Index StepLayout::add_footprint(const engine::Footprint& footprint) {
   std::vector<engine::Footprint>& known = built.program.footprints;
   const auto found = std::find(known.begin(), known.end(), footprint);
   if (found != known.end()) return static_cast<Index>(found - known.begin());

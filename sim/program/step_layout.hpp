@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,7 +70,11 @@ class StepLayout {
  private:
   engine::HostThread& thread() { return built.program.threads[thread_]; }
   void add_signal(engine::Call call, engine::Index signal);
-  engine::Index footprint_of(const GpuOpEstimate& estimate, Picoseconds duration);
+  std::optional<engine::Footprint> footprint_of(const GpuOpEstimate& estimate, Picoseconds duration) const;
+  std::optional<engine::Residency> residency_of(const GpuOpEstimate& estimate,
+                                                const std::optional<engine::Footprint>& footprint,
+                                                engine::CopyEngine copy) const;
+  engine::Index add_footprint(const engine::Footprint& footprint);
 
   const GpuSpec& gpu_;
   const LaunchExtra extra_;

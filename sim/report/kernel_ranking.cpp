@@ -62,6 +62,11 @@ KernelRanking rank_kernels(const VariantResult& result) {
   std::vector<bool> bytes_known;
   bool all_bytes_known = true;
   double bytes = 0;
+  // On several devices a share of "the" SMs means nothing.
+  bool residency_known = std::all_of(program.streams.begin(), program.streams.end(),
+                                     [](const engine::Stream& stream) { return stream.device == 0; });
+  double sm_time = 0;
+  double warp_time = 0;
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const OpExecutions& executions = counted.of_op[i];
     if (executions.count == 0) continue;
@@ -87,6 +92,15 @@ KernelRanking rank_kernels(const VariantResult& result) {
       all_bytes_known = false;
     }
     bytes += memory_traffic(op, info) * count;
+    if (executions.total > Picoseconds(0)) {
+      const auto time = static_cast<double>(executions.total.count());
+      if (i < result.residency.size() && result.residency[i]) {
+        sm_time += result.residency[i]->sm_active * time;
+        warp_time += result.residency[i]->occupancy * time;
+      } else {
+        residency_known = false;
+      }
+    }
     ranking.total += executions.total;
     if (op.kind == OpKind::Kernel)
       ranking.by_group[static_cast<std::size_t>(kernel.group)] += executions.total;
@@ -95,6 +109,10 @@ KernelRanking rank_kernels(const VariantResult& result) {
     ranking.flops += info.flops * count;
   }
   if (all_bytes_known && !ranking.kernels.empty()) ranking.bytes = bytes;
+  if (residency_known && !ranking.kernels.empty()) {
+    ranking.sm_time = sm_time;
+    ranking.warp_time = warp_time;
+  }
   for (std::size_t i = 0; i < ranking.kernels.size(); ++i) {
     if (!bytes_known[i]) ranking.kernels[i].bytes = 0;
     hold_against_roofs(ranking.kernels[i], result.device);

@@ -48,6 +48,10 @@ struct KernelRanking {
   Picoseconds copies{0};                                   ///< Copies and memsets.
   double flops = 0;                                        ///< Of all kernels.
   std::optional<double> bytes;  ///< Moved in device memory; known only if every op's are.
+  /// Sums over the ops of duration, in ps, times the share of SMs with a block, and times the share of warps;
+  /// known only if every op's are.
+  std::optional<double> sm_time;
+  std::optional<double> warp_time;
 
   double per_step(double sum) const { return sum / static_cast<double>(steps); }
   Picoseconds per_step(Picoseconds sum) const { return (sum + Picoseconds(steps / 2)) / steps; }

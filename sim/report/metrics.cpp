@@ -182,6 +182,11 @@ Metrics metrics(const VariantResult& result, const KernelRanking& ranking) {
       m.hfu = hardware_flops / step_seconds / peak;
   }
   if (ranking.bytes) m.hbm_bytes = ranking.per_step(*ranking.bytes);
+  if (ranking.sm_time && ranking.warp_time && step_seconds > 0) {
+    const double step_ps = step_seconds * 1e12;
+    m.sm_active = std::min(ranking.per_step(*ranking.sm_time) / step_ps, m.gpu_utilization);
+    m.occupancy = std::min(ranking.per_step(*ranking.warp_time) / step_ps, *m.sm_active);
+  }
   if (result.tokens && step_seconds > 0) m.tokens_per_second = *result.tokens / step_seconds;
   if (result.peak_memory) m.peak_memory_bytes = result.peak_memory->value();
   m.compile_time = result.compile_time;
@@ -309,7 +314,7 @@ std::span<const TimeFigure> time_figures() {
 
 std::vector<Field> fields(const Metrics& m) {
   std::vector<Field> out;
-  out.reserve(112);
+  out.reserve(114);
   out.push_back({"variant", m.variant});
   out.push_back({"step_time_us", m.step_time});
   out.push_back({"makespan_us", m.makespan});
@@ -350,6 +355,8 @@ std::vector<Field> fields(const Metrics& m) {
   add_phases(out, m.phases);
   add_out_of_memory(out, m.out_of_memory);
   add_ranks(out, m);
+  out.push_back({"sm_active", number_or_unknown(m.sm_active)});
+  out.push_back({"occupancy", number_or_unknown(m.occupancy)});
   return out;
 }
 

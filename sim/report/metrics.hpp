@@ -75,6 +75,12 @@ struct Metrics {
   std::optional<OutOfMemory> out_of_memory;
   std::optional<RankSummary> ranks;
 
+  /// Shares of the step, both with the time in which no op runs: SMs with at least one block, and warps on
+  /// the SMs of all that they have room for. Known only if every op's blocks are. Of ops that run beside each
+  /// other the sum, at most gpu_utilization.
+  std::optional<double> sm_active;
+  std::optional<double> occupancy;
+
   Picoseconds idle_total() const;
   Picoseconds idle_by(engine::IdleCause cause) const { return idle[static_cast<std::size_t>(cause)]; }
 };

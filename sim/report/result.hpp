@@ -16,6 +16,7 @@
 #include "models/units/quantity.hpp"
 #include "sim/engine/idle_interval.hpp"
 #include "sim/engine/program.hpp"
+#include "sim/engine/residency.hpp"
 #include "sim/engine/result.hpp"
 #include "sim/report/path_summary.hpp"
 
@@ -138,7 +139,9 @@ struct VariantResult {
   std::vector<engine::Index> step_starts;
   std::optional<engine::Timeline> timeline;          ///< Of `isolated`.
   std::vector<engine::IdleInterval> idle_intervals;  ///< Of `isolated`; only if asked for.
-  std::optional<PathSummary> critical_path;          ///< Of `isolated`; only if asked for.
+  /// By op of the program: how much of the device it has blocks on. Ops past the end: not known either.
+  std::vector<std::optional<engine::Residency>> residency;
+  std::optional<PathSummary> critical_path;  ///< Of `isolated`; only if asked for.
 
   Device device;
   std::string host;                  ///< Its name; empty: unknown.

@@ -84,6 +84,10 @@ std::vector<Row> rows(const std::vector<Column>& all) {
                      return idle.count() ? time_and_share(idle, c.m.step_time, largest) : "";
                    }});
   }
+  out.push_back(
+      {"SM active", [](const Column& c) { return c.m.sm_active ? percent_text(*c.m.sm_active) : ""; }});
+  out.push_back(
+      {"occupancy", [](const Column& c) { return c.m.occupancy ? percent_text(*c.m.occupancy) : ""; }});
   out.push_back({"regime", [](const Column& c) { return std::string(name(c.m.regime)); }});
   out.push_back({"MFU", [](const Column& c) { return c.m.mfu ? percent_text(*c.m.mfu) : ""; }});
   out.push_back({"HFU", [](const Column& c) { return c.m.hfu ? percent_text(*c.m.hfu) : ""; }});

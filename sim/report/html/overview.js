@@ -183,6 +183,7 @@ G.figureTable = (parent, chosen, choose) => {
     ['speed-up', (run) => runs.length > 1 && G.sameWork(runs[0], run) ? G.factor(first.step_time_us / run.figures.step_time_us) : '–'],
     ['makespan from idle', f('makespan_us', G.time)],
     ['GPU busy', f('gpu_utilization', G.percent)],
+    ['SM active', f('sm_active', G.percent)], ['occupancy', f('occupancy', G.percent)],
     ['regime', f('regime', String)],
     ['MFU', f('mfu', G.percent)], ['HFU', f('hfu', G.percent)],
     ['tokens a second', f('tokens_per_second', (x) => G.scaled(x, ''))],
