@@ -2,6 +2,7 @@
 #include "sim/engine/result.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace gpusim::engine {
