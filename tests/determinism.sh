@@ -8,7 +8,7 @@
 # OTHER_GPUSIM are builds by other compilers, without optimisation, with sanitizers, or with shuffled sorts (compile with
 # -include tests/support/shuffled_sort.hpp). Prints a line for each comparison; exits with 1 if one fails.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 root=$PWD
 reference=$(realpath "$1")
 shift
@@ -67,7 +67,7 @@ compare() {
 
 outputs "$work/reference" env -i LC_ALL=C TZ=UTC "$reference"
 echo "$(find "$work/reference" -type f | wc -l) files, $(du -sb "$work/reference" | cut -f1) bytes from ${#scenarios[@]} scenarios"
-for file in run.text run.json traces timeline.json network.1.jsonl; do
+for file in run.text run.json traces timeline.traced.json network.1.jsonl; do
   [ -s "$work/reference/$file" ] || { echo "no output in $file"; failed=1; }
 done
 

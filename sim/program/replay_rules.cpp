@@ -302,7 +302,8 @@ class RuleMaker {
   }
 
   bool is_programmatic_api(std::uint32_t call) const {
-    return std::string_view(trace_.name_of(trace_.calls[call].name)).substr(0, 20) == "cudaLaunchKernelExC";
+    // Also with a suffix: cudaLaunchKernelExC_ptsz, cudaLaunchKernelExC_v11060.
+    return std::string_view(trace_.name_of(trace_.calls[call].name)).starts_with("cudaLaunchKernelExC");
   }
 
   // Gaps.

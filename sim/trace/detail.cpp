@@ -6,7 +6,6 @@
 #include <numeric>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 namespace gpusim {
@@ -70,7 +69,7 @@ void find_gaps(const Trace& trace, const TraceDependencies& dependencies,
                const std::vector<std::uint32_t>& order, TraceDetail& detail) {
   const Picoseconds first = trace.ops[order.front()].start;
   Picoseconds end = first;
-  std::unordered_map<std::string, Picoseconds> dispatch;
+  std::map<std::string, Picoseconds> dispatch;
   for (const std::uint32_t i : order) {
     const TraceOp& op = trace.ops[i];
     if (op.start > end) {

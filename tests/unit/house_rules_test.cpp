@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -38,6 +41,24 @@ std::vector<Include> includes_below(const std::string& folder) {
   return result;
 }
 
+struct Source {
+  std::string file;  ///< Relative to the project.
+  std::string text;
+};
+
+std::vector<Source> sources_below(const std::string& folder) {
+  std::vector<Source> result;
+  const fs::path root = GPUSIM_SOURCE_DIR;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".hpp" && extension != ".cpp" && extension != ".inl") continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    result.push_back({fs::relative(entry.path(), root).generic_string(), text.str()});
+  }
+  return result;
+}
+
 bool starts_with(const std::string& text, const std::string& prefix) {
   return text.rfind(prefix, 0) == 0;
 }
@@ -67,6 +88,7 @@ TEST_CASE("Each third-party library stays in its folder", "[house]") {
   const std::map<std::string, std::vector<std::string>> allowed = {
       {"yaml-cpp/", {"sim/config/"}},
       {"simdjson", {"sim/trace/"}},
+      {"nettle/", {"sim/config/"}},
       {"zlib.h", {"sim/trace/"}},
       {"CLI/", {"sim/app/"}},
       {"boost/graph", {"models/graph/", "models/compiler/", "sim/critical_path/"}},
@@ -97,4 +119,33 @@ TEST_CASE("A later stage never reaches into an earlier one", "[house]") {
       CHECK(std::any_of(targets.begin(), targets.end(),
                         [&](const std::string& target) { return starts_with(include.target, target); }));
     }
+}
+
+TEST_CASE("No order comes from hashes: what is unordered is never walked through", "[house]") {
+  const std::regex declared(R"(unordered_(?:map|set)<[^;{}()]*>\s*&?\s*(\w+)\s*[;={(,)])");
+  int containers = 0;
+  for (const std::string folder : {"models", "sim"}) {
+    std::set<std::string> members;  // A member may be walked through in another file.
+    const std::vector<Source> sources = sources_below(folder);
+    const auto names_in = [&](const std::string& text) {
+      std::set<std::string> names;
+      for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at)
+        names.insert((*at)[1].str());
+      return names;
+    };
+    for (const Source& source : sources)
+      for (const std::string& name : names_in(source.text))
+        if (name.back() == '_') members.insert(name);
+    for (const Source& source : sources) {
+      std::set<std::string> names = names_in(source.text);
+      containers += static_cast<int>(names.size());
+      names.insert(members.begin(), members.end());
+      for (const std::string& name : names) {
+        INFO(source.file << " walks through " << name);
+        CHECK_FALSE(std::regex_search(source.text, std::regex(":\\s*" + name + "\\)")));
+        CHECK_FALSE(std::regex_search(source.text, std::regex("\\b" + name + "\\.(begin|cbegin)\\(")));
+      }
+    }
+  }
+  CHECK(containers > 5);
 }

@@ -44,7 +44,8 @@ struct Result {
   Picoseconds start(const Trace& trace, const std::string& name) const {
     for (const engine::OpRecord& record : timeline.ops) {
       const engine::Program& p = replay.built.program;
-      if (p.names[p.info[engine::op_of(p, timeline, record)].name] == name) return record.start + replay.origin;
+      if (p.names[p.info[engine::op_of(p, timeline, record)].name] == name)
+        return record.start + replay.origin;
     }
     FAIL("no op " << name << " of " << trace.file);
     return {};
@@ -408,25 +409,27 @@ TEST_CASE("A launch that a full queue blocked takes the usual time, and the engi
 }
 
 TEST_CASE("Kernels that overlap their predecessor do so in the replay, not in a captured CUDA graph") {
-  TraceText text;
-  for (int i = 0; i < 6; ++i)
-    text.call(i % 2 == 0 ? "cudaLaunchKernel" : "cudaLaunchKernelExC", 2 * i, 1, i + 1);
-  double at = 3;
-  for (int i = 0; i < 6; ++i) {
-    text.kernel(i % 2 == 0 ? "gemm" : "splitKreduce", at, 50, i + 1);
-    at += i % 2 == 0 ? 50 - 0.25 : 50 + 1;
+  for (const char* launch : {"cudaLaunchKernelExC", "cudaLaunchKernelExC_ptsz"}) {
+    INFO(launch);
+    TraceText text;
+    for (int i = 0; i < 6; ++i) text.call(i % 2 == 0 ? "cudaLaunchKernel" : launch, 2 * i, 1, i + 1);
+    double at = 3;
+    for (int i = 0; i < 6; ++i) {
+      text.kernel(i % 2 == 0 ? "gemm" : "splitKreduce", at, 50, i + 1);
+      at += i % 2 == 0 ? 50 - 0.25 : 50 + 1;
+    }
+    const Trace trace = text.read();
+    const Result r = replay(trace);
+    CHECK(r.replay.statistics.programmatic_ops == 3);
+    CHECK(r.timeline.ops[1].start - r.timeline.ops[0].end == us(-0.25));
+    CHECK(r.comparison.start_error_max == Picoseconds(0));
+    const GpuSpec gpu = hardware();
+    const Captured captured = captured_of(r.replay, gpu);
+    engine::Timeline timeline;
+    engine::run(captured.program, r.replay.built.machine, 1, &timeline);
+    REQUIRE(timeline.ops.size() == 6);
+    for (std::size_t i = 1; i < 6; ++i) CHECK(timeline.ops[i].start - timeline.ops[i - 1].end == us(0.5));
   }
-  const Trace trace = text.read();
-  const Result r = replay(trace);
-  CHECK(r.replay.statistics.programmatic_ops == 3);
-  CHECK(r.timeline.ops[1].start - r.timeline.ops[0].end == us(-0.25));
-  CHECK(r.comparison.start_error_max == Picoseconds(0));
-  const GpuSpec gpu = hardware();
-  const Captured captured = captured_of(r.replay, gpu);
-  engine::Timeline timeline;
-  engine::run(captured.program, r.replay.built.machine, 1, &timeline);
-  REQUIRE(timeline.ops.size() == 6);
-  for (std::size_t i = 1; i < 6; ++i) CHECK(timeline.ops[i].start - timeline.ops[i - 1].end == us(0.5));
 }
 
 TEST_CASE("Steps are counted, and a CUDA graph does not reach across them") {
