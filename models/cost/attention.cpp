@@ -52,9 +52,14 @@ KernelFigures fused(const Pricing& p, const Heads& h, const Attention& work, boo
   const double products = backward ? 5 : 2;
   const double rate =
       (backward ? c.backward_peak_share : c.peak_share) * peak(p.gpu, dtype).value() / p.sms();
-  const double multiply = products * 2 * score_block * score_block * h.dim / rate;
-  const double block =
-      p.cycles((backward ? c.backward_softmax : c.softmax) + (work.masked ? c.mask : 0)) + multiply;
+  // Heads are filled up to whole steps of the tensor cores' pipeline.
+  constexpr double dim_step = 64;
+  const double multiply =
+      products * 2 * score_block * score_block * dim_step * std::ceil(h.dim / dim_step) / rate;
+  const bool ragged = !causal && std::fmod(h.keys, score_block) != 0;
+  const double block = p.cycles((backward ? c.backward_softmax : c.softmax) + (work.masked ? c.mask : 0) +
+                                (ragged ? c.ragged : 0)) +
+                       multiply;
   const double start = backward ? c.backward_start : c.start;
   const double compute = schedule(p, h, causal, block, backward ? c.backward_item : c.item);
   const double kv = 2 * h.batch * h.kv_heads * h.keys * h.dim * h.size;

@@ -15,14 +15,19 @@ namespace {
 /// (sm90_xmma_fprop_image_first_layer), 3.2 times as fast.
 GpuOpEstimate few_channel_convolution(const Pricing& p, const Product& w, double window) {
   constexpr double tile = 128;
-  constexpr double shared = 0.85;  ///< Time of a tile when two of them share an SM.
+  constexpr double pair = 1.7;     ///< Time of two tiles that share an SM.
+  constexpr double narrow = 1.15;  ///< Up to 64 columns: tiles of 256 x 64, which read more for as much work.
   constexpr double fp16_kernel = 0.31;
   const double depth = 8 * window;
   const double tiles = w.m * w.n / (tile * tile);
   const double rate = p.calibration.product.first_layer * peak(p.gpu, w.dtype).value() / p.sms();
   const double one = 2 * tile * tile * depth / rate * (w.dtype == Dtype::Fp16 ? fp16_kernel : 1);
   KernelFigures figures;
-  figures.seconds = p.calibration.product.start + one * std::max(1.0, shared * tiles / p.sms());
+  // Rounds of two tiles for each SM; the last one is shorter where one is enough.
+  const double rounds = std::floor(tiles / (2 * p.sms()));
+  const double rest = tiles - rounds * 2 * p.sms();
+  const double last = rest > p.sms() ? pair : rest > 0 ? 1 : 0;
+  figures.seconds = p.calibration.product.start + one * (w.n <= 64 ? narrow : 1) * (pair * rounds + last);
   figures.limit = KernelLimit::Compute;
   figures.hbm_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
   figures.flops = 2 * w.batch * w.m * w.n * w.k;
@@ -159,7 +164,13 @@ GpuOps price(const Pricing& p, const Convolution& work) {
       work.kernel_height == 1 && work.kernel_width == 1 && work.stride == 1 && work.padding == 0;
   // Fewer than eight channels are padded to eight by kernels of their own.
   const bool few_channels = work.groups == 1 && work.channels < 8 && work.pass != Pass::InputGradient;
-  if (!plain && forward) w.speed = p.calibration.product.convolution;
+  if (!plain && forward) {
+    w.speed = p.calibration.product.convolution;
+    // What their kernels start later than those of plain products: 1 to 1.9 us in batches of one image.
+    constexpr double later = 1.4e-6;
+    w.start = later;
+    w.coarse = true;
+  }
   if (!plain && !forward) set_gradient(p, work, w);
   w.may_split = work.pass == Pass::WeightGradient;
   GpuOps ops;
@@ -196,8 +207,8 @@ GpuOps price(const Pricing& p, const Convolution& work) {
   }
   if (!work.channels_last && !plain) {
     // The kernels want the channels last: input and result change their layout, weights as well unless 1 x 1.
-    const auto layout = [&](double bytes) {
-      if (few_channels && bytes != output) {
+    const auto layout = [&](double bytes, bool padded) {
+      if (padded) {
         // Every element of the padded copy is fetched on its own.
         GpuOpEstimate op = price(p, TransposedCopy{.elements = std::llround(bytes / size * 8 / channels),
                                                    .element_bytes = 2})
@@ -215,12 +226,12 @@ GpuOps price(const Pricing& p, const Convolution& work) {
     };
     // Channels that are padded to eight leave zeros behind: cleared before.
     const auto prepend = [&](double bytes) {
-      ops.insert(ops.begin(), layout(bytes));
+      ops.insert(ops.begin(), layout(bytes, few_channels));
       if (few_channels) ops.insert(ops.begin(), memset_op(p, bytes));
     };
     if (work.kernel_height * work.kernel_width > 1) prepend(weights);
     prepend(input);
-    ops.push_back(layout(output));
+    ops.push_back(layout(output, false));
   }
   return ops;
 }

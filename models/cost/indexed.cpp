@@ -84,7 +84,8 @@ GpuOps price(const Pricing& p, const Gather& work) {
   const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.gather_share), KernelLimit::Memory},
                                              {p.l2(2 * bytes), KernelLimit::Cache},
                                              {p.block_starts(figures.blocks), KernelLimit::Blocks}};
-  const double few = work.rows > 1 && work.rows <= few_rows ? rows * c.gather_few_row : 0;
+  const double few =
+      !work.by_expression && work.rows > 1 && work.rows <= few_rows ? rows * c.gather_few_row : 0;
   const double fixed =
       c.gather_start + few + p.latency(p.calibration.memory.latency, p.cache.cold_reads, 2 * bytes);
   figures.seconds = fixed + soft_maximum(p.calibration.pointwise.sharpness, terms);

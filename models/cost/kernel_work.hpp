@@ -283,6 +283,7 @@ struct Gather {
   std::int64_t rows = 0;
   Bytes row_bytes{0};
   Bytes table_bytes{0};
+  bool by_expression = false;  ///< x[i], which has no kernel of its own for few rows.
 };
 
 /// Gradient of an embedding: a zero fill of the whole table, then the rows added at their places. Up to 3072

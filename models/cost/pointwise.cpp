@@ -8,11 +8,16 @@
 namespace gpusim::cost {
 namespace {
 
+/// Time of working off places where the L2 has the operands, relative to where the memory has them.
 constexpr double hot_strided = 0.72;
+constexpr double hot_strided_wide = 0.89;
 
 /// Elements per block of PyTorch's vectorized and unrolled elementwise kernels.
 constexpr std::int64_t vectorized_block = 1024;
 constexpr std::int64_t unrolled_block = 512;
+/// Elements of four bytes and more: two for each thread, not four.
+constexpr std::int64_t unrolled_wide_block = 256;
+constexpr std::int64_t threads_per_block = 128;
 
 struct Stream {
   double elements = 0;
@@ -24,7 +29,15 @@ struct Stream {
   double start = 0;
   double memory_share = 1;
   double extra_sm_cycles = 0;  ///< Per element, of units that are not the lanes.
+  double tail_cycles = 0;      ///< Of the last block.
 };
+
+/// A vectorized kernel's last block, if it is not full, does its elements one by one: cycles.
+double tail_of(const PointwiseCalibration& c, std::int64_t elements, double lane_cycles) {
+  const std::int64_t rest = elements % vectorized_block;
+  const auto rounds = static_cast<double>(ceil_divide(rest, threads_per_block));
+  return rounds * (c.tail + c.tail_chain * lane_cycles);
+}
 
 /// The common form: start + latency + soft maximum.
 KernelFigures stream(const Pricing& p, const Stream& s) {
@@ -39,7 +52,7 @@ KernelFigures stream(const Pricing& p, const Stream& s) {
       {p.block_starts(figures.blocks), KernelLimit::Blocks},
       {p.lane_cycles(s.elements * (s.lane_cycles + s.places)) + p.sm_cycles(s.elements * s.extra_sm_cycles),
        KernelLimit::Compute}};
-  const double fixed = s.start + p.cycles(c.chain * s.lane_cycles) +
+  const double fixed = s.start + p.cycles(c.chain * s.lane_cycles + s.tail_cycles) +
                        p.latency(p.calibration.memory.latency, p.cache.cold_reads, bytes);
   figures.seconds = fixed + soft_maximum(c.sharpness, terms);
   figures.limit = limit_of(fixed, terms);
@@ -69,9 +82,10 @@ GpuOps price(const Pricing& p, const Pointwise& work) {
   s.start = c.start;
   s.memory_share = c.memory_share;
   if (work.access != Pointwise::Access::Vectorized) s.per_block = unrolled_block;
-  const double strided_start = s.written >= 4 * s.elements ? c.strided_wide_start : c.strided_start;
+  const bool wide = s.written >= 4 * s.elements;
   switch (work.access) {
     case Pointwise::Access::Vectorized:
+      s.tail_cycles = tail_of(c, work.elements, s.lane_cycles);
       break;
     case Pointwise::Access::Unrolled:
       s.start = c.unrolled_start;
@@ -79,15 +93,16 @@ GpuOps price(const Pricing& p, const Pointwise& work) {
       s.memory_share = c.unrolled_share;
       break;
     case Pointwise::Access::Strided:
-      s.start = strided_start;
+      s.start = wide ? c.strided_wide_start : c.strided_start;
+      if (wide) s.per_block = unrolled_wide_block;
       // Where the L2 has the operands, places are worked off faster than they come from memory: rows times a
       // column of 4096 take 1.45 to 1.94 ns per thousand hot, 2.43 cold (graph_chains.csv).
-      s.places = c.strided * (hot_strided + (1 - hot_strided) * p.cache.cold_reads);
+      s.places = wide ? c.strided_wide * (hot_strided_wide + (1 - hot_strided_wide) * p.cache.cold_reads)
+                      : c.strided * (hot_strided + (1 - hot_strided) * p.cache.cold_reads);
       break;
     case Pointwise::Access::StridedCast:
-      s.start = c.strided_start + c.unrolled_start - c.start;
-      s.places = c.strided + c.unrolled;
-      s.memory_share = c.unrolled_share;
+      s.start = c.strided_cast_start;
+      s.places = c.strided_cast;
       break;
   }
   s.start += work.divisions * c.division_start;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eager reductions along rows: norms, softmax, sums, argmax, and the backward of norms and softmax.
+#include <bit>
+
 #include "models/cost/kernel_terms.hpp"
 
 namespace gpusim::cost {
@@ -7,6 +9,8 @@ namespace {
 
 /// Shared memory that a block of PyTorch's softmax can keep a row in: 48 KiB, less what its warps exchange.
 constexpr double softmax_row_bytes_max = 48 * 1024 - 128;
+/// Rows up to which its kernel of a warp per row goes (ATen/native/cuda/PersistentSoftmax.cuh).
+constexpr std::int64_t softmax_warp_columns_max = 2048;
 
 struct Shape {
   double rows, columns, elements, read, written;
@@ -40,10 +44,14 @@ GpuOps norm(const Pricing& p, const RowReduction& work, bool rms) {
   const double again = read_again(p, s.read, (s.read + s.written) / s.rows, in_flight);
   const double cold_bytes = s.read * p.cache.cold_reads + s.written * p.cache.cold_writes + again;
   const double element = c.element * (rms ? c.rms_element : 1);
-  const double block =
-      colder(p, (c.block + p.cycles(c.block_element * s.columns)) * (rms ? c.rms_block : 1), c.block_cold);
-  const double fixed =
-      c.start + p.latency(p.calibration.memory.latency, p.cache.cold_reads, s.read + s.written);
+  // 128 threads, each of which takes four elements at a time.
+  constexpr double round = 512;
+  const double block = colder(
+      p,
+      (c.block + p.cycles(c.block_element * round * std::ceil(s.columns / round))) * (rms ? c.rms_block : 1),
+      c.block_cold);
+  const double fixed = (rms ? c.rms_start : c.start) +
+                       p.latency(p.calibration.memory.latency, p.cache.cold_reads, s.read + s.written);
   const std::initializer_list<Term> terms = {
       {p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
       {p.l2(2 * s.read + s.written), KernelLimit::Cache},
@@ -66,12 +74,18 @@ GpuOps softmax(const Pricing& p, const RowReduction& work, bool log) {
   double element = c.shared_memory;
   double passes = 1;
   double start = c.start;
+  double padded = s.elements;
+  double block = p.cycles(c.block_element * s.columns);
   KernelFigures figures;
   figures.blocks = s.rows;
   figures.threads = 1024;
-  if (work.columns <= 1024) {
+  if (work.columns <= softmax_warp_columns_max) {
+    // Compiled for powers of two: the lanes go over what is beyond the row as well.
+    const auto columns = static_cast<double>(std::bit_ceil(static_cast<std::uint64_t>(work.columns)));
+    padded = s.rows * columns;
     element = c.warp;
-    start = c.warp_start;
+    start = c.warp_start + c.warp_step * columns / 32;
+    block = 0;
     figures.blocks = std::ceil(s.rows / 4);
     figures.threads = 128;
   } else if (work.columns <= 8192) {
@@ -80,14 +94,14 @@ GpuOps softmax(const Pricing& p, const RowReduction& work, bool log) {
     passes = 3;  // Maximum, sum, result: each reads the row.
   }
   // One exponential less: the result is a difference.
-  if (log && work.columns > 1024) element *= c.log;
+  if (log && work.columns > softmax_warp_columns_max) element *= c.log;
   const double again = (passes - 1) * read_again(p, s.read, row_bytes, std::min(s.rows, 2 * p.sms()));
   const double cold_bytes = s.read * p.cache.cold_reads + s.written * p.cache.cold_writes + again;
   const double fixed = start + p.latency(c.latency, p.cache.cold_reads, s.read + s.written);
   const std::initializer_list<Term> terms = {{p.memory(cold_bytes, c.memory_share), KernelLimit::Memory},
                                              {p.l2(passes * s.read + s.written), KernelLimit::Cache},
-                                             {p.lane_cycles(s.elements * element), KernelLimit::Compute},
-                                             {p.cycles(c.block_element * s.columns), KernelLimit::Overhead}};
+                                             {p.lane_cycles(padded * element), KernelLimit::Compute},
+                                             {block, KernelLimit::Overhead}};
   figures.seconds = fixed + soft_maximum(3, terms);
   figures.limit = limit_of(fixed, terms);
   figures.hbm_bytes = cold_bytes;

@@ -87,7 +87,8 @@ std::vector<EagerCall> eager_index(const OpView& op, const GpuSpec&) {
   return {{.host_op = "index",
            .work = {Gather{.rows = elements(op.out()) / row,
                            .row_bytes = Bytes(row * size_of(op.in().element)),
-                           .table_bytes = dense_bytes(op.in())}}}};
+                           .table_bytes = dense_bytes(op.in()),
+                           .by_expression = true}}}};
 }
 
 std::vector<MadeTensor> infer_gather(const OpView& op) {

@@ -59,7 +59,12 @@ struct PointwiseCalibration {
   double unrolled_share = 0;      ///< and what it gets of the memory's bandwidth.
   double strided_start = 0;       ///< s, operands that are broadcast or not contiguous,
   double strided = 0;             ///< and the lane-cycles per element of finding their places.
-  double strided_wide_start = 0;  ///< s, the same for elements of 4 bytes and more.
+  double strided_wide_start = 0;  ///< s, the same for elements of 4 bytes and more,
+  double strided_wide = 0;        ///< and lane-cycles per element.
+  double strided_cast_start = 0;  ///< s with a change of format,
+  double strided_cast = 0;        ///< and lane-cycles per element.
+  double tail = 0;                ///< Cycles that each further element of a thread in the last block takes,
+  double tail_chain = 0;          ///< and for each lane-cycle of its function.
 };
 
 /// Copies that are not elementwise, and random numbers.
@@ -78,8 +83,9 @@ struct NormCalibration {
   double row = 0;            ///< SM-cycles per row.
   double element = 0;        ///< Lane-cycles per element.
   double block = 0;          ///< s, a single block, however short its row.
-  double block_element = 0;  ///< Cycles that a single block needs per element.
+  double block_element = 0;  ///< Cycles that a single block needs per element, in rounds of 512.
   double block_cold = 0;     ///< The same from memory, as a multiple.
+  double rms_start = 0;      ///< s, rms_norm
   double rms_element = 0;    ///< rms_norm relative to layer_norm: arithmetic
   double rms_block = 0;      ///< and single block.
   double blocks_per_sm = 0;  ///< Rows in flight on an SM; where they do not fit the L2, rows are read twice.
@@ -92,7 +98,8 @@ struct SoftmaxCalibration {
   double warp_start = 0;     ///< s, a warp per row.
   double latency = 0;        ///< s
   double memory_share = 0;   ///< Of the memory's bandwidth.
-  double warp = 0;           ///< Lane-cycles per element, up to 1024 columns (a warp per row).
+  double warp = 0;           ///< Lane-cycles per element, up to 2048 columns (a warp per row),
+  double warp_step = 0;      ///< and s for each element of a lane.
   double registers = 0;      ///< The same up to 8192 columns (a block per row).
   double shared_memory = 0;  ///< The same beyond.
   double log = 0;            ///< Of log_softmax relative to them, beyond 1024 columns.
@@ -228,7 +235,8 @@ struct AttentionCalibration {
   double peak_share = 0;           ///< Of the dense peak, in the two products.
   double causal_block = 0;         ///< Blocks of scores with a causal mask, relative time.
   double causal_tail = 0;          ///< Share of the longest item that is left alone at the end.
-  double mask = 0;                 ///< SM-cycles per block of scores that a mask tensor adds.
+  double mask = 0;                 ///< SM-cycles per block of scores that a mask tensor adds,
+  double ragged = 0;               ///< and keys that do not fill the last block, without a causal mask.
   double backward_start = 0;       ///< s
   double backward_item = 0;        ///< s per 128 queries of one head.
   double backward_softmax = 0;     ///< SM-cycles per block of scores.

@@ -492,7 +492,8 @@ bool other(KernelCase& c, const Name& name) {
     } else if (what == "index_rows" || what == "index_select") {
       r.in /= 2;
       c.family = "indexed";
-      c.works = single(Gather{s[0], bytes(columns * 2), bytes(rows * columns)}, rotated(c, r));
+      c.works = single(Gather{s[0], bytes(columns * 2), bytes(rows * columns), what == "index_rows"},
+                       rotated(c, r));
     } else if (what == "index_add" || what == "index_add_distinct") {
       r.in *= what == "index_add" ? 1.5 : 5;
       r.out = 0;
