@@ -68,6 +68,7 @@ class Capture {
 
   CapturedStep run() {
     gather_stops();
+    gather_cuts();
     if (options_.backend.capture == CaptureKind::None) {
       run_eagerly();
     } else {
@@ -117,6 +118,15 @@ class Capture {
       if (a.last != b.last) return a.last < b.last;
       return depth(a.call) > depth(b.call);  // what stands in a call comes before what stands behind it
     });
+  }
+
+  /// Where DDPOptimizer cuts what was captured: no graph break, but a piece of its own (data_parallel.hpp).
+  void gather_cuts() {
+    const OpKind* const bucket = find_op("ddp_bucket");
+    for (std::size_t i = ops_.size(); i < graph_.ops.size(); ++i)
+      if (const Op& op = graph_.ops[i]; op.kind == bucket && op.attributes.integer("cut") >= 0)
+        cuts_.push_back(static_cast<OpIndex>(op.attributes.integer("cut")));
+    std::sort(cuts_.begin(), cuts_.end());
   }
 
   void insert(const GraphBreak& wanted) {
@@ -284,6 +294,10 @@ class Capture {
   void compiled(CallIndex c, OpIndex first, OpIndex last) {
     const OpKind* const to_host = find_op("to_host");
     for (OpIndex i = first; i < last; ++i) {
+      if (i > first && std::binary_search(cuts_.begin(), cuts_.end(), i)) {
+        add(c, first, i, true);
+        first = i;
+      }
       if (ops_[i].kind != to_host) continue;
       compiled(c, first, i);
       eager(c, i, i + 1);
@@ -367,6 +381,7 @@ class Capture {
   const CompileOptions& options_;
   std::vector<BlockCall> own_calls_;
   std::vector<Stop> stops_;                       ///< In the order in which they are passed.
+  std::vector<OpIndex> cuts_;                     ///< Ascending.
   std::vector<std::vector<CallIndex>> children_;  ///< By call: those in its body that have ops, in order.
   std::vector<CallIndex> frames_;                 ///< By region.
   std::int64_t compiled_calls_ = 0;

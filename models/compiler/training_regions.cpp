@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "models/compiler/decompose.hpp"
 #include "models/compiler/op_times.hpp"
+#include "models/graph/catalogue.hpp"
 #include "models/graph/graph_parts.hpp"
 
 namespace gpusim {
@@ -206,6 +208,43 @@ class TrainingSplitter {
              result_.captured.regions.back());
     }
     result_.graph = std::move(joiner).finish();
+    read_gathered_again();
+  }
+
+  /// What backward works out of FSDP's parameters once more, or looks at again, it does with those that were
+  /// gathered for it: what forward had is freed.
+  void read_gathered_again() {
+    OpGraph& graph = result_.graph;
+    const OpKind* const taken_out = find_op("fsdp_gather_output");
+    std::map<std::string_view, TensorIndex> of_forward;
+    std::map<StorageIndex, TensorIndex> again;  // By memory of forward's.
+    for (const Op& op : graph.ops) {
+      if (op.kind != taken_out) continue;
+      for (const TensorIndex t : op.outputs) {
+        std::string_view name = graph.tensors[t].name;
+        if (op.phase == Phase::Forward) {
+          of_forward.emplace(name, t);
+          continue;
+        }
+        constexpr std::string_view suffix = ".again";
+        if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+        if (const auto found = of_forward.find(name); found != of_forward.end())
+          again.emplace(graph.tensors[found->second].storage, t);
+      }
+    }
+    if (again.empty()) return;
+    for (Op& op : graph.ops) {
+      if (op.phase != Phase::Backward) continue;
+      for (TensorIndex& t : op.inputs) {
+        const auto found = t == graph_none ? again.end() : again.find(graph.tensors[t].storage);
+        if (found != again.end() && graph.tensors[t].producer != graph_none &&
+            graph.ops[graph.tensors[t].producer].kind == taken_out)
+          t = found->second;
+      }
+      for (const TensorIndex t : op.outputs)
+        if (const auto found = again.find(graph.tensors[t].storage); found != again.end())
+          graph.tensors[t].storage = graph.tensors[found->second].storage;
+    }
   }
 
   /// Regions that are equal after all passes. Equal forward passes may have been cut in different places.

@@ -22,8 +22,8 @@ struct Bucket {
 
 class Buckets {
  public:
-  Buckets(GraphInserter& step, const Trained& trained, const ParallelPlan& plan)
-      : step_(step), trained_(trained), plan_(plan) {}
+  Buckets(GraphInserter& step, const Trained& trained, const ParallelPlan& plan, std::vector<OpIndex> cuts)
+      : step_(step), trained_(trained), plan_(plan), cuts_(std::move(cuts)) {}
 
   /// The buckets' ops, and behind backward `back`, if gradients are copied out of them again.
   void add(bool scatter) {
@@ -44,8 +44,9 @@ class Buckets {
       for (const std::size_t i : bucket.members) {
         behind = trained_.ready[i] + 1;
         const TensorIndex gradient = trained_.gradients[i];
+        const std::int64_t cut = cut_ < cuts_.size() ? std::int64_t{cuts_[cut_++]} : -1;
         step_.insert(behind, "ddp_bucket", graph.tensors[gradient].name + ".bucket",
-                     {gradient, bucket.tensor}, {{"last", true}}, Phase::Backward);
+                     {gradient, bucket.tensor}, {{"last", true}, {"cut", cut}}, Phase::Backward);
       }
       if (scatter) {
         reduced_.push_back(step_
@@ -104,6 +105,8 @@ class Buckets {
   GraphInserter& step_;
   const Trained& trained_;
   const ParallelPlan& plan_;
+  std::vector<OpIndex> cuts_;
+  std::size_t cut_ = 0;  ///< The first one that no op says yet.
   std::vector<Bucket> buckets_;
   std::vector<TensorIndex> reduced_;  ///< By bucket.
 };
@@ -137,7 +140,81 @@ void share_optimizer(GraphInserter& step, const Trained& trained, const Parallel
               {{"ranks", plan.data}, {"per_node", plan.data_per_node()}}, Phase::Optimizer);
 }
 
+/// A stretch of the forward pass.
+struct Piece {
+  OpIndex first = 0;
+  OpIndex last = 0;
+  OpIndex backward_last = 0;  ///< The last op that helps to work out its gradients.
+};
+
+std::vector<Piece> blocks_of(const OpGraph& graph) {
+  std::vector<Piece> pieces;
+  for (const BlockCall& call : graph.calls)
+    if (call.in_repeat && call.module && call.first < call.last &&
+        (pieces.empty() || call.first >= pieces.back().last))
+      pieces.push_back({.first = call.first, .last = call.last});
+  return pieces;
+}
+
+std::vector<Piece> pieces_between(const std::vector<OpIndex>& cuts, OpIndex end) {
+  std::vector<Piece> pieces;
+  OpIndex first = 0;
+  for (const OpIndex cut : cuts) {
+    pieces.push_back({.first = first, .last = cut});
+    first = cut;
+  }
+  pieces.push_back({.first = first, .last = end});
+  return pieces;
+}
+
+/// Gradients of a piece get ready with the last of them.
+void wait_for_pieces(const OpGraph& graph, std::vector<Piece> pieces, std::vector<OpIndex>& ready) {
+  std::vector<Piece*> piece_of(graph.ops.size(), nullptr);  // By op of backward.
+  const auto find = [&](OpIndex op) -> Piece* {
+    const auto behind = std::upper_bound(pieces.begin(), pieces.end(), op,
+                                         [](OpIndex at, const Piece& piece) { return at < piece.first; });
+    return behind == pieces.begin() || op >= (behind - 1)->last ? nullptr : &*(behind - 1);
+  };
+  Piece* latest = nullptr;
+  for (OpIndex i = 0; i < graph.ops.size(); ++i) {
+    if (graph.ops[i].phase != Phase::Backward) continue;
+    if (graph.ops[i].gradient_of != graph_none) {
+      latest = find(graph.ops[i].gradient_of);
+      if (latest != nullptr) latest->backward_last = i;
+    }
+    piece_of[i] = latest;
+  }
+  for (OpIndex& op : ready)
+    if (op < piece_of.size() && piece_of[op] != nullptr) op = std::max(op, piece_of[op]->backward_last);
+}
+
 }  // namespace
+
+std::vector<OpIndex> ddp_cuts(const OpGraph& step, const ParallelPlan& plan) {
+  OpIndex end = 0;
+  while (end < step.ops.size() && step.ops[end].phase == Phase::Forward) ++end;
+  std::vector<bool> counted(step.storages.size(), false);
+  std::vector<OpIndex> cuts;
+  std::int64_t bytes = 0;
+  for (OpIndex i = end; i-- > 0;) {
+    const Bytes most = cuts.empty() ? plan.first_bucket : plan.bucket;
+    if (bytes >= most.value()) {
+      cuts.push_back(i + 1);
+      bytes = 0;
+    }
+    for (const TensorIndex t : step.ops[i].inputs) {
+      if (t == graph_none) continue;
+      const StorageIndex s = step.tensors[t].storage;
+      if (step.storages[s].role != Role::Parameter || counted[s]) continue;
+      counted[s] = true;
+      bytes += step.storages[s].bytes.value();
+    }
+  }
+  // Without parameters a piece has nothing to wait for.
+  if (bytes == 0 && !cuts.empty()) cuts.pop_back();
+  std::reverse(cuts.begin(), cuts.end());
+  return cuts;
+}
 
 bool only_in_last_pass(const Op& op) {
   return op.attributes.has("last") && op.attributes.flag("last");
@@ -148,8 +225,22 @@ OpGraph data_parallel_step(OpGraph graph, const ParallelPlan& plan) {
   if (plan.shards_parameters()) return fully_sharded_step(std::move(graph), plan);
   GraphInserter step(std::move(graph));
   Trained trained(step.graph);
-  if (plan.gradients_last) std::fill(trained.ready.begin(), trained.ready.end(), trained.backward_end - 1);
-  Buckets buckets(step, trained, plan);
+  std::vector<OpIndex> cuts;
+  switch (plan.compiled) {
+    case CompiledPieces::None:
+      break;
+    case CompiledPieces::Whole:
+      std::fill(trained.ready.begin(), trained.ready.end(), trained.backward_end - 1);
+      break;
+    case CompiledPieces::Buckets:
+      cuts = ddp_cuts(step.graph, plan);
+      wait_for_pieces(step.graph, pieces_between(cuts, step.size()), trained.ready);
+      break;
+    case CompiledPieces::Blocks:
+      wait_for_pieces(step.graph, blocks_of(step.graph), trained.ready);
+      break;
+  }
+  Buckets buckets(step, trained, plan, std::move(cuts));
   const bool scattered = plan.kind == DataKind::Zero2;
   buckets.add(scattered);
   if (plan.kind != DataKind::Ddp) share_optimizer(step, trained, plan, buckets, scattered);

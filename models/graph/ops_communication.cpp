@@ -320,7 +320,7 @@ std::vector<OpKind> communication_ops() {
   add({.name = "ddp_bucket",
        .help = "A gradient's share of the mean over ranks, into its bucket",
        .inputs = {{"grad"}, {"bucket"}},
-       .attributes = {last},
+       .attributes = {last, {"cut", Integer, std::int64_t{-1}}},
        .infer = infer_bucket_copy,
        .eager = eager_bucket_copy});
   add({.name = "ddp_unbucket",

@@ -28,6 +28,14 @@ enum class PipelineSchedule : std::uint8_t {
 };
 std::string_view name(PipelineSchedule schedule);
 
+/// What hands over its gradients together, at the end of its backward pass, because it is compiled together.
+enum class CompiledPieces : std::uint8_t {
+  None,     ///< Nothing is compiled.
+  Whole,    ///< The network.
+  Buckets,  ///< Each piece between two cuts of DDPOptimizer.
+  Blocks,   ///< Each block in a repeat.
+};
+
 struct ParallelPlan {
   std::int64_t data = 1;  ///< Ranks with batches of their own.
   DataKind kind = DataKind::Ddp;
@@ -48,9 +56,10 @@ struct ParallelPlan {
   std::optional<ElementType> shard_dtype{};
   std::optional<ElementType> reduce_dtype{};  ///< In which FSDP adds gradients up; absent: as they are.
 
-  /// DDP, ZeRO-1 and 2: all gradients get ready at the end of backward, as those of a backward pass that was
-  /// compiled as a whole.
-  bool gradients_last = false;
+  /// DDP: the wrapped network is compiled, so that Dynamo's graph is cut at buckets (DDPOptimizer). Else what
+  /// is compiled is compiled first and wrapped then.
+  bool compile_wrapped = false;
+  CompiledPieces compiled = CompiledPieces::None;
   /// Standard deviation of the ranks' speeds, as a share of their mean.
   double stragglers = 0;
 

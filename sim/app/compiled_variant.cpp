@@ -132,7 +132,10 @@ void rebuild(NetworkWorkload& workload, const Variant& variant) {
       if (workload.sizes.compiled && finds_attention(variant)) forward = fuse_attention(forward);
       workload.forward = rank_forward(std::move(forward), workload.parallel);
       std::optional<ParallelPlan> parallel = workload.parallel;
-      if (parallel) parallel->gradients_last = workload.sizes.compiled;
+      if (parallel && workload.sizes.compiled)
+        parallel->compiled = variant.compile && variant.compile->regional ? CompiledPieces::Blocks
+                             : parallel->compile_wrapped                  ? CompiledPieces::Buckets
+                                                                          : CompiledPieces::Whole;
       workload.graph = step_graph(workload.forward, workload.training, parallel);
     } catch (const GraphError& error) {
       throw std::invalid_argument(error.what());

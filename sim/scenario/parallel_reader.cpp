@@ -91,6 +91,12 @@ ParallelPlan read_parallel(const Node& node, NetworkSizes& sizes, bool training)
   of_training("bucket", [&](const Node& bucket) { plan.bucket = bucket.as<Bytes>(config::positive); });
   of_training("first_bucket",
               [&](const Node& bucket) { plan.first_bucket = bucket.as<Bytes>(config::positive); });
+  of_training("compile_wrapped", [&](const Node& wrapped) {
+    plan.compile_wrapped = wrapped.as<bool>();
+    if (plan.compile_wrapped && plan.kind != DataKind::Ddp)
+      wrapped.fail(fmt::format("cuts the compiled graph at DDP's buckets, and kind is {}", name(plan.kind)),
+                   "write 'kind: ddp'");
+  });
   const auto of_parts = [&](const Node& value) {
     if (!plan.shards_parameters())
       value.fail(fmt::format("is of parameters that ranks share, and kind is {}", name(plan.kind)),

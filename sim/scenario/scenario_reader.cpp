@@ -236,15 +236,19 @@ class ScenarioReader {
         variant.hardware->links =
             read_links(node.at("workload").at("parallel"), *network->parallel, *variant.hardware, search_);
       if (network != nullptr && network->parallel && network->training && variant.compile &&
-          variant.compile->backend.capture != CaptureKind::None &&
-          (network->parallel->pipeline > 1 ||
-           (network->parallel->data > 1 && network->parallel->shards_parameters())))
+          variant.compile->backend.capture != CaptureKind::None && network->parallel->pipeline > 1)
         throw ConfigError(Diagnostic{.where = variant.compile_where,
                                      .path = "backend",
-                                     .what =
-                                         "compiled training is modelled on one rank, with tensor parallelism "
-                                         "and with ddp, zero1 and zero2, not with fsdp or a pipeline",
-                                     .hint = "write 'backend: eager', or another 'kind'"});
+                                     .what = "the stages of a pipeline are modelled eager, not compiled",
+                                     .hint = "write 'backend: eager', or 'pipeline: 1'"});
+      if (network != nullptr && network->parallel && network->training && variant.compile &&
+          variant.compile->backend.capture != CaptureKind::None && network->parallel->data > 1 &&
+          network->parallel->shards_parameters() && !variant.compile->regional)
+        throw ConfigError(
+            Diagnostic{.where = variant.compile_where,
+                       .path = "backend",
+                       .what = "FSDP's hooks surround each block, and no compiled code reaches across them",
+                       .hint = "write 'regional: true': each block is compiled by itself, then wrapped"});
       if (network != nullptr && variant.compile) {
         check_compile_names(node, *network->graph);
         check_training(node, *network, *variant.compile);

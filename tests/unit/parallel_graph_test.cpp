@@ -225,6 +225,26 @@ TEST_CASE("a bucket is sent as soon as its last gradient is there, and read behi
   CHECK(ops_of(graph, "ddp_unbucket").back() < &op_named(graph, "optimizer.step"));
 }
 
+TEST_CASE("DDPOptimizer cuts GPT-2 before the head and before each block's first product") {
+  ParallelPlan plan;
+  plan.data = 2;
+  TrainingOptions options;
+  options.precision = TrainingPrecision::Pure;
+  const OpGraph graph = training_graph(
+      build_graph(shipped_network("gpt2"), sizes(1, 16, StepKind::Training, {}, ElementType::Fp32)), options);
+  // Going back: the head's table is more than 1 MiB. The products of a block have 7,081,728 parameters and
+  // 28.3 MB, the two of the MLP and the second of attention 21.3 MB; with the first one of attention that is
+  // more than 25 MiB. What is left over are the first norm and the table of positions: a piece as well.
+  const std::vector<OpIndex> cuts = ddp_cuts(graph, plan);
+  REQUIRE(cuts.size() == 12 + 1);
+  for (std::size_t k = 0; k < cuts.size(); ++k) {
+    const Op& op = graph.ops[cuts[k]];
+    CHECK(op.kind->name == "linear");
+    const std::int64_t columns = k < 12 ? 3 * 768 : 50304;
+    CHECK(shape(graph, op.outputs[0]).back() == columns);
+  }
+}
+
 TEST_CASE("without a second rank nothing is added") {
   CHECK(small_gpt(DataKind::Fsdp, 1).ops.size() == small_gpt(DataKind::Ddp, 1).ops.size());
 }

@@ -73,6 +73,8 @@ TEST_CASE("what is wrong is told at its place, with a way out") {
   CHECK_THAT(refusal("{data: 5, scaling: strong}"), Contains("a batch of 24 does not divide among 5"));
   CHECK_THAT(refusal("{pipeline: 2, microbatches: 5}"), Contains("a batch of 24 does not divide among 5"));
   CHECK_THAT(refusal("{data: 2, reshard: false}"), Contains("write 'kind: fsdp'"));
+  CHECK(read("{data: 2, compile_wrapped: true}").plan.compile_wrapped);
+  CHECK_THAT(refusal("{data: 2, kind: fsdp, compile_wrapped: true}"), Contains("write 'kind: ddp'"));
   CHECK_THAT(refusal("{tensor: 12}"), Contains("12 ranks do not fill whole nodes of 8"));
   CHECK_THAT(refusal("{data: 12}"), Contains("12 ranks do not fill whole nodes"));
   CHECK_THAT(refusal("{data: 1000000, tensor: 8}"), Contains("ranks_max"));

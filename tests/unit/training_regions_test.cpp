@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/compiler/training_regions.hpp"
+#include "models/graph/data_parallel.hpp"
 #include "models/graph/graph_parts.hpp"
 #include "models/graph/training.hpp"
 #include "tests/support/catch.hpp"
@@ -114,17 +115,22 @@ TEST_CASE("what a compiled backward pass reads of the forward pass is what the p
   CHECK_FALSE(kept.empty());
 }
 
-TEST_CASE("equal blocks that are compiled by themselves are equal in backward too") {
-  const OpGraph forward = build_graph(
+/// Three blocks of 16 features, 64 inside, each with a norm and two products; one product before them.
+OpGraph three_blocks() {
+  return build_graph(
       network_of(
           "name: small\ninputs:\n  x: {shape: [batch, 16]}\nblocks:\n  block:\n    takes: [x]\n    body:\n"
           "      - h = gelu(linear(layer_norm(x), 64))\n      - x = x + linear(h, 16)\n    gives: [x]\n"
           "body:\n  - x = linear(x, 16)\n  - repeat: 3\n    body:\n      - x = block(x)\n  - z = x\n"
           "gives: [z]\n"),
       sizes(4, 1, StepKind::Training, {}, ElementType::Fp32));
+}
+
+TEST_CASE("equal blocks that are compiled by themselves are equal in backward too") {
   CompileOptions options = options_of("inductor");
   options.regional = true;
-  const TrainingRegions step = training_regions(training_graph(forward, functional()), options, h200());
+  const TrainingRegions step =
+      training_regions(training_graph(three_blocks(), functional()), options, h200());
   std::int64_t forwards = 0;
   std::int64_t backwards = 0;
   std::set<std::size_t> graphs;
@@ -136,6 +142,82 @@ TEST_CASE("equal blocks that are compiled by themselves are equal in backward to
   CHECK(forwards == 3);
   CHECK(backwards == 3);
   CHECK(graphs.size() == 2);
+}
+
+bool makes(const OpGraph& graph, const Region& region, std::string_view kind) {
+  return std::any_of(graph.ops.begin() + region.first, graph.ops.begin() + region.last,
+                     [&](const Op& op) { return op.kind->name == kind; });
+}
+
+TEST_CASE("FSDP's blocks are compiled one by one, between its hooks") {
+  ParallelPlan plan;
+  plan.data = 4;
+  plan.kind = DataKind::Fsdp;
+  CompileOptions options = options_of("inductor");
+  options.regional = true;
+  const TrainingRegions step = training_regions(
+      data_parallel_step(training_graph(three_blocks(), functional()), plan), options, h200());
+  CHECK(step.captured.graph_breaks == 0);
+  std::int64_t compiled = 0;
+  for (const Region& region : step.regions) {
+    if (!region.compiled) continue;
+    ++compiled;
+    for (const char* hook : {"all_gather", "fsdp_gather_output", "reduce_scatter"})
+      CHECK_FALSE(makes(step.graph, region, hook));
+  }
+  CHECK(compiled == 3 + 3);
+  // What was gathered for forward is freed: backward reads what was gathered for it.
+  std::int64_t read = 0;
+  for (const Op& op : step.graph.ops) {
+    if (op.phase != Phase::Backward) continue;
+    for (const TensorIndex t : op.inputs) {
+      if (t == graph_none || step.graph.tensors[t].producer == graph_none) continue;
+      const Op& maker = step.graph.ops[step.graph.tensors[t].producer];
+      if (maker.kind->name != "fsdp_gather_output" || op.kind->name.starts_with("fsdp")) continue;
+      // The rest of the network, the first product, is gathered once.
+      if (step.graph.tensors[t].name.find("block") == std::string::npos) continue;
+      CHECK(maker.phase == Phase::Backward);
+      ++read;
+    }
+  }
+  CHECK(read > 0);
+}
+
+TEST_CASE(
+    "DDPOptimizer cuts what is compiled at its buckets, and each piece's gradients are sent behind it") {
+  ParallelPlan plan;
+  plan.data = 2;
+  plan.compile_wrapped = true;
+  plan.compiled = CompiledPieces::Buckets;
+  // A product of a block is 16 x 64 weights of 4 bytes and its bias, 4 KiB and 64 or 256 bytes. Going back:
+  // the second product fills the first bucket of 4 KiB, the first one with the next block's second one of
+  // 8 KiB each further one.
+  plan.first_bucket = Bytes(4096);
+  plan.bucket = Bytes(8192);
+  const OpGraph graph = training_graph(three_blocks(), functional());
+  const std::vector<OpIndex> cuts = ddp_cuts(graph, plan);
+  const OpGraph wrapped = data_parallel_step(graph, plan);
+  REQUIRE(cuts.size() == 3);
+  for (const OpIndex cut : cuts) CHECK(wrapped.ops[cut].kind->name == "linear");
+  const TrainingRegions step = training_regions(wrapped, options_of("inductor"), h200());
+  CHECK(step.captured.graph_breaks == 0);
+  std::int64_t pieces = 0;
+  std::vector<OpIndex> backward;
+  for (const Region& region : step.regions) {
+    if (region.compiled) {
+      ++pieces;
+      CHECK_FALSE(makes(step.graph, region, "all_reduce"));
+      if (step.graph.ops[region.first].phase == Phase::Backward) backward.push_back(region.last);
+    }
+  }
+  CHECK(pieces == 4 + 4);
+  // The first all-reduce starts behind the last piece, and not behind all of them.
+  const auto sent = std::find_if(step.graph.ops.begin(), step.graph.ops.end(),
+                                 [](const Op& op) { return op.kind->name == "all_reduce"; });
+  REQUIRE(sent != step.graph.ops.end());
+  const auto at = static_cast<OpIndex>(sent - step.graph.ops.begin());
+  CHECK(at >= backward.front());
+  CHECK(at < backward[1]);
 }
 
 TEST_CASE("a graph taken apart and joined again is the graph it was") {
