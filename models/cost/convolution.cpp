@@ -27,7 +27,8 @@ GpuOpEstimate few_channel_convolution(const Pricing& p, const Product& w, double
   const double rounds = std::floor(tiles / (2 * p.sms()));
   const double rest = tiles - rounds * 2 * p.sms();
   const double last = rest > p.sms() ? pair : rest > 0 ? 1 : 0;
-  figures.seconds = p.calibration.product.start + one * (w.n <= 64 ? narrow : 1) * (pair * rounds + last);
+  figures.seconds =
+      p.calibration.product.start + one * (w.n <= 64 && rounds > 0 ? narrow : 1) * (pair * rounds + last);
   figures.limit = KernelLimit::Compute;
   figures.hbm_bytes = w.read * p.cache.cold_reads + w.written * p.cache.cold_writes;
   figures.flops = 2 * w.batch * w.m * w.n * w.k;
