@@ -93,7 +93,7 @@ class FullyShard {
     units_.front().backward_last = trained_.backward_end - 1;
     for (std::size_t u = 1; u < units_.size(); ++u)
       if (units_[u].backward_first != graph_none && !units_[u].parameters.empty()) backward_.push_back(u);
-    std::sort(backward_.begin(), backward_.end(), [&](std::size_t a, std::size_t b) {
+    std::stable_sort(backward_.begin(), backward_.end(), [&](std::size_t a, std::size_t b) {
       return units_[a].backward_first < units_[b].backward_first;
     });
   }
