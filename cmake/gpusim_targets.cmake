@@ -16,6 +16,12 @@ if(GPUSIM_SANITIZE)
                                                       -fno-omit-frame-pointer)
   target_link_options(gpusim_build_flags INTERFACE -fsanitize=address,undefined)
 endif()
+if(GPUSIM_FUZZ)
+  target_compile_options(gpusim_build_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+                                                      -fno-sanitize-recover=all -fno-omit-frame-pointer
+                                                      -gline-tables-only)
+  target_link_options(gpusim_build_flags INTERFACE -fsanitize=address,undefined)
+endif()
 
 function(gpusim_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
