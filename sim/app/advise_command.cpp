@@ -73,8 +73,9 @@ class SettingWorker : public sweep::Worker {
         question_(question),
         settings_(settings),
         outcomes_(outcomes),
-        base_sets_(options_.sets) {
-    options_.files = std::make_shared<config::FileStore>();
+        base_sets_(options_.sets),
+        traces_(options_.limits) {
+    options_.files = std::make_shared<config::FileStore>(options_.limits);
     options_.workloads = std::make_shared<WorkloadStore>();
     run_.plans = std::make_shared<PlanStore>();
   }
@@ -179,7 +180,8 @@ void add_advise_options(CLI::App& app, AdviseArguments& arguments) {
 }
 
 AdviceFound find_advice(const config::Node& tree, const AdviseArguments& arguments,
-                        const std::vector<std::filesystem::path>& config_folders) {
+                        const std::vector<std::filesystem::path>& config_folders,
+                        const config::Limits& limits) {
   AdviceFound found;
   advise::Question& question = found.question;
   question.objective = arguments.objective == "tokens" ? advise::Objective::Tokens
@@ -199,6 +201,7 @@ AdviceFound find_advice(const config::Node& tree, const AdviseArguments& argumen
   if (!arguments.variant.empty()) options.variants = {arguments.variant};
   options.metrics = metric_paths();
   options.config_folders = config_folders;
+  options.limits = limits;
   options.steps = arguments.steps;
   options.inputs = std::make_shared<config::InputDigest>();
   const Scenario scenario = read_scenario_tree(tree, arguments.file, options);
@@ -227,6 +230,7 @@ AdviceFound find_advice(const config::Node& tree, const AdviseArguments& argumen
   run.phases = false;
   run.shapes = false;
   run.config_folders = config_folders;
+  run.limits = limits;
   const int jobs = arguments.jobs > 0 ? static_cast<int>(std::min<std::int64_t>(arguments.jobs, 4096))
                                       : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   question.evaluate = [&](const std::vector<advise::Setting>& settings) {
@@ -255,8 +259,8 @@ AdviceFound find_advice(const config::Node& tree, const AdviseArguments& argumen
 }
 
 ExitCode run_advise(const AdviseArguments& arguments, const Surroundings& surroundings) {
-  const AdviceFound found =
-      find_advice(scenario_tree(arguments.file), arguments, surroundings.config_folders);
+  const AdviceFound found = find_advice(scenario_tree(arguments.file, surroundings.limits), arguments,
+                                        surroundings.config_folders, surroundings.limits);
   surroundings.out(arguments.format == "json"
                        ? advise::to_json(found.advice, found.question, found.subject, GPUSIM_VERSION)
                        : advise::to_text(found.advice, found.question, found.subject) +

@@ -45,7 +45,8 @@ struct AdviceFound {
 /// Tries what the scenario of `tree` allows. Throws ConfigError: bad arguments, a scenario that cannot be
 /// read.
 AdviceFound find_advice(const config::Node& tree, const AdviseArguments& arguments,
-                        const std::vector<std::filesystem::path>& config_folders);
+                        const std::vector<std::filesystem::path>& config_folders,
+                        const config::Limits& limits = {});
 
 ExitCode run_advise(const AdviseArguments& arguments, const Surroundings& surroundings);
 

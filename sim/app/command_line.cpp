@@ -21,6 +21,7 @@
 #include "sim/app/explain_command.hpp"
 #include "sim/app/html_command.hpp"
 #include "sim/app/junit.hpp"
+#include "sim/app/limit_options.hpp"
 #include "sim/app/list_interconnects.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/shell_support.hpp"
@@ -112,7 +113,7 @@ class Command {
     run_options.idle_intervals = !arguments.html.empty();
     run_options.critical_path = arguments.critical_path;
 
-    TraceStore traces;
+    TraceStore traces(surroundings_.limits);
     std::vector<report::ScenarioReport> reports;
     bool first = true;
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
@@ -164,7 +165,7 @@ class Command {
     std::vector<JunitCase> cases;
     for (const fs::path& file : files) {
       try {
-        TraceStore traces;
+        TraceStore traces(surroundings_.limits);
         const Scenario scenario = read(file.string(), options);
         report::ScenarioReport result = run_scenario(scenario, traces, run_options);
         if (arguments.update) update(file, scenario, result);
@@ -221,6 +222,10 @@ class Command {
   ExitCode list(const std::string& what) {
     config::SearchPath search = search_path();
     if (what == "ops") return list_ops();
+    if (what == "limits") {
+      out(config::limits_text());
+      return ExitCode::Done;
+    }
     if (what == "networks") return list_networks(search);
     if (what == "backends") return list_backends(search);
     if (what == "interconnects") {
@@ -234,7 +239,7 @@ class Command {
     for (const std::string& name : names) width = std::max(width, name.size());
     for (const std::string& name : names) {
       const fs::path file = config::find_config(kind, name, Location{"list " + kind, 0, 0}, search);
-      const config::Node root = config::load_file(file);
+      const config::Node root = config::load_config(file, search);
       if (hardware) {
         const GpuSpec gpu = config::read_hardware(root, search);
         const auto bf16 = gpu.peak.find(Dtype::Bf16);
@@ -269,7 +274,7 @@ class Command {
   ExitCode list_networks(const config::SearchPath& search) {
     for (const std::string& key : config::known_configs("networks", search)) {
       const fs::path file = config::find_config("networks", key, Location{"list networks", 0, 0}, search);
-      const Network network = config::read_network_file(config::load_file(file), key, search);
+      const Network network = config::read_network_file(config::load_config(file, search), key, search);
       std::string parameters;
       for (const Network::Parameter& parameter : network.parameters)
         parameters += fmt::format(
@@ -302,6 +307,7 @@ class Command {
     config::SearchPath search;
     search.beside = ".";
     search.extra = surroundings_.config_folders;
+    search.files = std::make_shared<config::FileStore>(surroundings_.limits);
     return search;
   }
 
@@ -315,7 +321,8 @@ class Command {
     options.variants = arguments.variants;
     options.metrics = metric_paths();
     options.config_folders = surroundings_.config_folders;
-    options.files = std::make_shared<config::FileStore>();
+    options.files = std::make_shared<config::FileStore>(surroundings_.limits);
+    options.limits = surroundings_.limits;
     if (arguments.steps) {
       if (*arguments.steps < 1)
         throw UsageError(fmt::format("--steps: must be at least 1, not {}", *arguments.steps));
@@ -332,6 +339,7 @@ class Command {
   RunOptions simulation_options() const {
     RunOptions options;
     options.config_folders = surroundings_.config_folders;
+    options.limits = surroundings_.limits;
     return options;
   }
 
@@ -435,7 +443,8 @@ OutputError::OutputError(int error_number)
     : std::runtime_error(fmt::format("cannot write the results: {}", std::strerror(error_number))),
       closed_pipe_(error_number == EPIPE) {}
 
-ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings& surroundings) {
+ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings& outside) {
+  Surroundings surroundings = outside;  // With limits to come.
   Command command(surroundings);
   CLI::App app("Where does a deep-learning step's time go, and what would each remedy buy?", "gpusim");
   app.set_version_flag("--version", std::string("gpusim ") + GPUSIM_VERSION);
@@ -490,8 +499,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
 
   std::string list_what;
   CLI::App* list_app = app.add_subcommand("list", "Show what scenarios can name");
-  list_app->add_option("what", list_what, "hardware, hosts, networks, backends, interconnects or ops")
-      ->check(CLI::IsMember({"hardware", "hosts", "networks", "backends", "interconnects", "ops"}))
+  list_app->add_option("what", list_what, "hardware, hosts, networks, backends, interconnects, ops or limits")
+      ->check(CLI::IsMember({"hardware", "hosts", "networks", "backends", "interconnects", "ops", "limits"}))
       ->type_name("WHAT")
       ->required();
 
@@ -559,6 +568,12 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
       ->type_name("SHELL")
       ->required();
   CLI::App* man_app = app.add_subcommand("man", "Print the manual page, as roff");
+  std::vector<std::string> limits;
+  for (CLI::App* reader :
+       {run_app, test_app, explain_app, advise_app, sweep_app, validate_app, calibrate_app})
+    add_limit_option(*reader, limits);
+  for (CLI::App* reader : trace_app->get_subcommands([](const CLI::App*) { return true; }))
+    add_limit_option(*reader, limits);
   add_examples(app);
 
   try {
@@ -574,6 +589,8 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
   }
 
   try {
+    surroundings.limits = limits_of(limits);
+    limit_memory(surroundings.limits);
     if (*run_app) return command.run(run);
     if (*test_app) return command.test(test.files, test);
     if (*explain_app) return command.explained(explain_arguments);
@@ -593,8 +610,13 @@ ExitCode run_command_line(std::vector<std::string> arguments, const Surroundings
     return run_trace_summary(trace_arguments, surroundings);
   } catch (const OutputError&) {
     throw;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {  // What std::vector says to a size that no memory has.
     surroundings.err("gpusim: error: out of memory\n");
+    return ExitCode::BadInput;
+  } catch (const std::bad_alloc&) {
+    surroundings.err(surroundings.limits.memory_bytes == config::no_limit
+                         ? "gpusim: error: out of memory\n"
+                         : "gpusim: error: more memory is needed than the limit memory_bytes allows\n");
     return ExitCode::BadInput;
   } catch (const std::exception& error) {
     if (command.report_bad_input(error)) return ExitCode::BadInput;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/config/limits.hpp"
+
 namespace gpusim {
 
 /// What the command reaches of the world outside: results go to `out`, diagnostics to `err`.
@@ -16,7 +18,8 @@ struct Surroundings {
   std::function<void(std::string_view)> out;
   std::function<void(std::string_view)> err;
   std::vector<std::filesystem::path> config_folders;  ///< GPUSIM_CONFIGS.
-  bool err_is_terminal = false;                       ///< Somebody watches `err`: a line may be rewritten.
+  config::Limits limits{};
+  bool err_is_terminal = false;  ///< Somebody watches `err`: a line may be rewritten.
 };
 
 /// A result could not be written: full disk, closed pipe.

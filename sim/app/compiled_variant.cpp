@@ -127,7 +127,7 @@ std::vector<std::string> attention_notes(const NetworkWorkload& workload, const 
 void rebuild(NetworkWorkload& workload, const Variant& variant) {
   located(workload, variant, [&] {
     try {
-      OpGraph forward = build_graph(*workload.network, workload.sizes);
+      OpGraph forward = build_graph(*workload.network, workload.sizes, {.ops = workload.ops_max});
       // The compiler's patterns are looked for before it takes anything else apart.
       if (workload.sizes.compiled && finds_attention(variant)) forward = fuse_attention(forward);
       workload.forward = rank_forward(std::move(forward), workload.parallel);

@@ -12,6 +12,7 @@
 #include "sim/app/compiled_variant.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/fit_memory.hpp"
+#include "sim/app/limit_options.hpp"
 #include "sim/app/network_run.hpp"
 #include "sim/app/rank_summary.hpp"
 #include "sim/config/error.hpp"
@@ -120,6 +121,21 @@ std::optional<GpuSpec> hardware_of_trace(const Trace& trace, const RunOptions& o
   return std::nullopt;
 }
 
+/// Steps of a network, or of a trace, are known to be too many only once they are built.
+void check_run_length(const Variant& variant, const engine::Program& program, std::int64_t steps,
+                      std::int64_t most) {
+  std::size_t instructions = 0;
+  for (const engine::HostThread& thread : program.threads) instructions += thread.instructions.size();
+  if (static_cast<std::int64_t>(instructions) <= most / steps) return;
+  const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+  throw ConfigError(Diagnostic{
+      .where = network != nullptr ? network->where : Location{},
+      .path = "steps",
+      .what = fmt::format("{} steps of {} host instructions are more than {} (run_instructions_max)", steps,
+                          instructions, most),
+      .hint = "ask for fewer steps; one that repeats needs no number of them"});
+}
+
 bool trains(const Variant& variant) {
   const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
   return network != nullptr && network->training;
@@ -149,7 +165,7 @@ report::TraceComparison compare_with_trace(const Trace& trace, const Replay& rep
 
 std::shared_ptr<const Trace> TraceStore::read(const std::string& path) {
   std::shared_ptr<const Trace>& trace = traces_[path];
-  if (!trace) trace = std::make_shared<const Trace>(read_trace(path));
+  if (!trace) trace = std::make_shared<const Trace>(read_trace(path, trace_limits(limits_)));
   return trace;
 }
 
@@ -212,9 +228,12 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
 
   std::optional<engine::Timeline> timeline;
   const std::int64_t steps = variant.steps.value_or(1);
+  check_run_length(variant, built.program, steps, options.limits.run_instructions_max);
   if (options.timeline || options.critical_path) {
     const std::int64_t ops = gpu_ops(built.program);
-    const std::int64_t most = options.critical_path ? critical_path_ops_max : timeline_ops_max;
+    const std::int64_t most = options.critical_path ? std::min(options.limits.critical_path_ops_max,
+                                                               options.limits.timeline_ops_max)
+                                                    : options.limits.timeline_ops_max;
     if (ops > most / steps)
       throw ConfigError("steps",
                         fmt::format("{} of {} steps has more than {} GPU ops ({})",

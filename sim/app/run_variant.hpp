@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/limits.hpp"
 #include "sim/program/build.hpp"
 #include "sim/report/result.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -24,10 +25,12 @@ class InputDigest;
 /// Traces that several variants replay are read once.
 class TraceStore {
  public:
+  explicit TraceStore(const config::Limits& limits = {}) : limits_(limits) {}
   /// Throws TraceError.
   std::shared_ptr<const Trace> read(const std::string& path);
 
  private:
+  config::Limits limits_;
   std::map<std::string, std::shared_ptr<const Trace>> traces_;
 };
 
@@ -45,12 +48,8 @@ struct RunOptions {
   std::shared_ptr<config::InputDigest> inputs{};
   /// Beside the project's own: where the device of a trace is looked up if the scenario names no hardware.
   std::vector<std::filesystem::path> config_folders;
+  config::Limits limits{};
 };
-
-/// The most GPU ops that a timeline may hold.
-inline constexpr std::int64_t timeline_ops_max = 20'000'000;
-/// The most GPU ops whose critical path is looked for: it takes about 600 bytes for each.
-inline constexpr std::int64_t critical_path_ops_max = 5'000'000;
 
 /// The kernel list of `variant` as a program, captured into CUDA graphs if it asks for that. Throws
 /// ConfigError.

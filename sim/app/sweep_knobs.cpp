@@ -15,7 +15,7 @@ namespace {
 class PointBuilder {
  public:
   explicit PointBuilder(const SweepPlan& plan) : plan_(plan), options_(plan.options) {
-    options_.files = std::make_shared<config::FileStore>();
+    options_.files = std::make_shared<config::FileStore>(options_.limits);
   }
 
   /// Nothing if the scenario does not take these values.

@@ -110,11 +110,11 @@ std::int64_t checked(const char* option, std::optional<std::int64_t> value, std:
   return value.value_or(0);
 }
 
-sweep::Points points_of(const SweepArguments& arguments) {
+sweep::Points points_of(const SweepArguments& arguments, const config::Limits& limits) {
   Errors errors;
   std::vector<sweep::Axis> axes;
   for (const std::string& vary : arguments.vary)
-    errors.collect([&] { axes.push_back(sweep::parse_axis(vary)); });
+    errors.collect([&] { axes.push_back(sweep::parse_axis(vary, limits.axis_values_max)); });
   errors.throw_if_any();
   sweep::Drawing drawing;
   if (arguments.zip) drawing.combine = sweep::Combine::Zip;
@@ -128,7 +128,7 @@ sweep::Points points_of(const SweepArguments& arguments) {
                .count = *arguments.random,
                .seed = static_cast<std::uint64_t>(arguments.seed.value_or(0))};
   }
-  return sweep::Points(std::move(axes), drawing);
+  return sweep::Points(std::move(axes), drawing, limits.points_max);
 }
 
 std::vector<std::size_t> places_of(const std::vector<std::string>& columns) {
@@ -172,15 +172,17 @@ std::vector<std::string> result_columns(const std::vector<std::string>& wanted) 
 
 SweepPlan make_sweep_plan(const SweepArguments& arguments, const Surroundings& surroundings) {
   result_columns(arguments.columns);
-  sweep::Points points = points_of(arguments);
+  sweep::Points points = points_of(arguments, surroundings.limits);
   const sweep::Format format = arguments.out.empty() ? sweep::Format::Csv : sweep::format_of(arguments.out);
-  return make_sweep_plan(
-      {.tree = scenario_tree(arguments.file), .points = std::move(points), .format = format}, arguments,
-      surroundings.config_folders);
+  return make_sweep_plan({.tree = scenario_tree(arguments.file, surroundings.limits),
+                          .points = std::move(points),
+                          .format = format},
+                         arguments, surroundings.config_folders, surroundings.limits);
 }
 
 SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& arguments,
-                          const std::vector<std::filesystem::path>& config_folders) {
+                          const std::vector<std::filesystem::path>& config_folders,
+                          const config::Limits& limits) {
   const std::vector<std::string> results = result_columns(arguments.columns);
   std::vector<std::string> paths;
   for (const sweep::Axis& axis : question.points.axes()) paths.push_back(axis.path);
@@ -197,12 +199,14 @@ SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& argument
   plan.options.variants = arguments.variants;
   plan.options.metrics = metric_paths();
   plan.options.config_folders = config_folders;
+  plan.options.limits = limits;
   checked("--steps", arguments.steps, 1);
   plan.options.steps = arguments.steps;
   if (arguments.seed) plan.options.seed = static_cast<std::uint64_t>(checked("--seed", arguments.seed, 0));
 
   const auto asks_for = [&](const auto& what) { return std::any_of(results.begin(), results.end(), what); };
   plan.run.config_folders = config_folders;
+  plan.run.limits = limits;
   plan.run.one_cuda_graph = false;
   plan.run.shapes = false;
   plan.run.steady = asks_for([](const std::string& column) { return !is_of_isolated_run(column); });
@@ -211,7 +215,7 @@ SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& argument
     return column.starts_with("out_of_memory.") && column != "out_of_memory.over_bytes";
   });
 
-  const auto files = std::make_shared<config::FileStore>();
+  const auto files = std::make_shared<config::FileStore>(limits);
   std::optional<Scenario> scenario;
   AxisCheck check(plan, files);
   const std::vector<std::uint32_t> base = check.run();

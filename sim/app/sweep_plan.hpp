@@ -25,7 +25,8 @@ struct SweepQuestion {
 /// The same for `question`; of `arguments`, `vary`, `zip`, `random`, `shard`, `jobs`, `out` and `resume` do
 /// not count, and `file` is only what messages name.
 SweepPlan make_sweep_plan(SweepQuestion question, const SweepArguments& arguments,
-                          const std::vector<std::filesystem::path>& config_folders);
+                          const std::vector<std::filesystem::path>& config_folders,
+                          const config::Limits& limits = {});
 
 /// What a file with the rows of `points` belongs to: the digest is of the version, the input and every option
 /// that rows depend on.

@@ -16,8 +16,8 @@ namespace {
 class PointWorker : public sweep::Worker {
  public:
   PointWorker(const SweepPlan& plan, RowErrors& errors)
-      : plan_(plan), errors_(errors), options_(plan.options), run_(plan.run) {
-    options_.files = std::make_shared<config::FileStore>();
+      : plan_(plan), errors_(errors), options_(plan.options), run_(plan.run), traces_(plan.options.limits) {
+    options_.files = std::make_shared<config::FileStore>(options_.limits);
     options_.workloads = std::make_shared<WorkloadStore>();
     run_.plans = std::make_shared<PlanStore>();
     const std::vector<sweep::Axis>& axes = plan.points.axes();

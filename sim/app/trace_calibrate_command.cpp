@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "sim/app/limit_options.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/calibration_reader.hpp"
 #include "sim/config/error.hpp"
@@ -53,7 +54,7 @@ ExitCode run_trace_calibrate(const TraceCalibrateArguments& arguments, const Sur
   std::vector<Trace> traces;
   std::vector<std::optional<GpuSpec>> gpus;
   for (const std::string& file : arguments.traces) {
-    traces.push_back(read_trace(file));
+    traces.push_back(read_trace(file, trace_limits(surroundings.limits)));
     gpus.push_back(gpu_of_trace(traces.back(), arguments.hardware, search));
   }
   const HostFit host = fit_host(traces, gpus, base);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/app/limit_options.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/report/trace_report.hpp"
 #include "sim/trace/ranks.hpp"
@@ -43,12 +44,13 @@ std::vector<std::string> trace_files(const std::vector<std::string>& arguments) 
 }
 
 Trace read_shown(const std::string& file, const Surroundings& surroundings) {
+  const TraceLimits limits = trace_limits(surroundings.limits);
   std::error_code error;
   const std::uintmax_t size = fs::file_size(file, error);
-  if (error || size < worth_a_progress_bar || !surroundings.err_is_terminal) return read_trace(file);
+  if (error || size < worth_a_progress_bar || !surroundings.err_is_terminal) return read_trace(file, limits);
   constexpr std::uint64_t mb = 1'000'000;
   ProgressBar bar(surroundings.err, 0, static_cast<std::int64_t>(size / mb));
-  Trace trace = read_trace(file, {}, [&](std::uint64_t taken, std::uint64_t) {
+  Trace trace = read_trace(file, limits, [&](std::uint64_t taken, std::uint64_t) {
     bar.update(static_cast<std::int64_t>(taken / mb));
   });
   bar.clear();

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "models/units/text.hpp"
+#include "sim/app/limit_options.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/whole.hpp"
@@ -29,7 +30,7 @@ ExitCode run_trace_import(const ImportArguments& arguments, const Surroundings& 
   ImportOptions options;
   options.host_factor = host_time_factor(arguments.host_time);
   options.fold = !arguments.no_fold;
-  const Trace trace = read_trace(arguments.trace);
+  const Trace trace = read_trace(arguments.trace, trace_limits(surroundings.limits));
   options.gpu = gpu_of_trace(trace, arguments.hardware, search);
   const ImportedScenario scenario = import_trace(trace, options);
   if (arguments.out.empty()) {

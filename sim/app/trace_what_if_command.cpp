@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/app/trace_what_if_command.hpp"
 
+#include "sim/app/limit_options.hpp"
 #include "sim/app/trace_import_command.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/hardware_reader.hpp"
@@ -10,12 +11,12 @@ namespace gpusim {
 
 GpuSpec gpu_by_name(const std::string& name, const std::string& where, const config::SearchPath& search) {
   const auto file = config::find_config("hardware", name, Location{where, 0, 0}, search);
-  return config::read_hardware(config::load_file(file), search);
+  return config::read_hardware(config::load_config(file, search), search);
 }
 
 HostSpec host_by_name(const std::string& name, const std::string& where, const config::SearchPath& search) {
   const auto file = config::find_config("hosts", name, Location{where, 0, 0}, search);
-  return config::read_host(config::load_file(file), search);
+  return config::read_host(config::load_config(file, search), search);
 }
 
 std::optional<GpuSpec> gpu_of_trace(const Trace& trace, const std::string& name,
@@ -40,7 +41,7 @@ ExitCode run_trace_what_if(const WhatIfArguments& arguments, const Surroundings&
   });
   errors.collect([&] { options.host = host_by_name(arguments.host, "--host", search); });
   errors.throw_if_any();
-  const Trace trace = read_trace(arguments.trace);
+  const Trace trace = read_trace(arguments.trace, trace_limits(surroundings.limits));
   options.gpu = gpu_of_trace(trace, arguments.hardware, search);
   options.find_gpu = [&](const std::string& name, const std::string& change) {
     return gpu_by_name(name, "--change " + change, search);

@@ -61,7 +61,7 @@ bool validate_collectives(const std::string& file, const std::string& format,
   config::SearchPath search;
   search.beside = std::filesystem::path(file).parent_path();
   search.extra = surroundings.config_folders;
-  search.files = std::make_shared<config::FileStore>();
+  search.files = std::make_shared<config::FileStore>(surroundings.limits);
   const HostSpec host = config::read_host(config::load_text("xeon-h200-cloud", "host"), search);
   const validate::CollectiveTable table = validate::read_collectives(file);
   // Small eager collectives are bound by the host, and hosts differ.

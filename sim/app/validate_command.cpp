@@ -23,7 +23,11 @@ class Predictor {
  public:
   Predictor(const ValidateArguments& arguments, const Surroundings& surroundings,
             std::filesystem::path folder)
-      : arguments_(arguments), surroundings_(surroundings), folder_(std::move(folder)) {}
+      : arguments_(arguments),
+        surroundings_(surroundings),
+        folder_(std::move(folder)),
+        traces_(surroundings.limits),
+        files_(std::make_shared<config::FileStore>(surroundings.limits)) {}
 
   validate::Prediction predict(const validate::Case& row, std::optional<double> host_speed) {
     ScenarioOptions options;
@@ -34,6 +38,7 @@ class Predictor {
     options.steps = row.steps;
     options.config_folders = surroundings_.config_folders;
     options.files = files_;
+    options.limits = surroundings_.limits;
     const Scenario scenario = read_scenario(folder_ / row.scenario, options);
     if (scenario.variants.size() != 1)
       throw ConfigError(Diagnostic{row.where, "variant",
@@ -45,6 +50,7 @@ class Predictor {
     run_options.one_cuda_graph = false;
     run_options.fit_memory = false;
     run_options.config_folders = surroundings_.config_folders;
+    run_options.limits = surroundings_.limits;
     const report::VariantResult result = run_variant(variant, traces_, run_options);
     const report::Metrics m = report::metrics(result);
     validate::Prediction p;
@@ -83,7 +89,7 @@ class Predictor {
   const Surroundings& surroundings_;
   std::filesystem::path folder_;
   TraceStore traces_;
-  std::shared_ptr<config::FileStore> files_ = std::make_shared<config::FileStore>();
+  std::shared_ptr<config::FileStore> files_;
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ class Builder : public YAML::EventHandler {
   Builder(FileName file, std::string_view text, const Limits& limits)
       : file_(std::move(file)), text_(text), limits_(limits) {
     // The parser itself gives up at 500 levels, without saying why.
-    limits_.depth = std::min(limits_.depth, 400);
+    limits_.depth = std::min<std::int64_t>(limits_.depth, 400);
     // The parser does not count the byte order mark.
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -86,7 +86,7 @@ class Builder : public YAML::EventHandler {
                 const std::string& value) override {
     count(place(mark), 1);
     check_tag(place(mark), tag);
-    if (value.size() > limits_.scalar_bytes) {
+    if (static_cast<std::int64_t>(value.size()) > limits_.scalar_bytes) {
       fail_at(place(mark),
               "a value of " + std::to_string(value.size()) +
                   " bytes is longer than the limit scalar_bytes = " + std::to_string(limits_.scalar_bytes));
@@ -147,15 +147,16 @@ class Builder : public YAML::EventHandler {
   bool at_key() const { return !open_.empty() && open_.back().item.kind() == Kind::Map && !key_; }
 
   void count(const Place& where, std::size_t values) {
-    values_ += std::min(values, limits_.values + 1);
-    if (values_ > limits_.values) {
+    const auto most = static_cast<std::size_t>(limits_.values);
+    values_ += std::min(values, most + 1);
+    if (values_ > most) {
       fail_at(where,
               "more values than the limit values = " + std::to_string(limits_.values) + ", aliases expanded");
     }
   }
 
   void check_depth(const Place& where, std::size_t depth) const {
-    if (depth > static_cast<std::size_t>(std::max(limits_.depth, 0))) {
+    if (depth > static_cast<std::size_t>(std::max<std::int64_t>(limits_.depth, 0))) {
       fail_at(where, "lists and maps nested deeper than the limit depth = " + std::to_string(limits_.depth));
     }
   }
@@ -348,7 +349,7 @@ Explanation explain(const std::string& message, std::string_view line) {
 }
 
 Node load(std::string_view text, FileName file, const Limits& limits) {
-  if (text.size() > limits.file_bytes) {
+  if (static_cast<std::int64_t>(text.size()) > limits.file_bytes) {
     fail_at({file}, "larger than the limit file_bytes = " + std::to_string(limits.file_bytes));
   }
   check_text(text, file);
@@ -388,7 +389,7 @@ Node load_file(const std::filesystem::path& path, const Limits& limits) {
   // Read no further than the limit, whatever the file claims its size to be.
   std::string text;
   std::vector<char> chunk(1 << 16);
-  while (text.size() <= limits.file_bytes) {
+  while (static_cast<std::int64_t>(text.size()) <= limits.file_bytes) {
     const std::size_t count = std::fread(chunk.data(), 1, chunk.size(), handle.get());
     text.append(chunk.data(), count);
     if (count < chunk.size()) break;
@@ -412,11 +413,11 @@ Node FileStore::load(const std::filesystem::path& file) {
   std::error_code no_time;
   const std::uintmax_t bytes = std::filesystem::file_size(file, no_size);
   const std::filesystem::file_time_type changed = std::filesystem::last_write_time(file, no_time);
-  if (no_size || no_time) return load_file(file);
+  if (no_size || no_time) return load_file(file, limits_);
   const auto found = known_.find(file.string());
   if (found != known_.end() && found->second.bytes == bytes && found->second.changed == changed)
     return found->second.tree;
-  Node tree = load_file(file);
+  Node tree = load_file(file, limits_);
   known_.insert_or_assign(file.string(), Known{bytes, changed, tree});
   return tree;
 }

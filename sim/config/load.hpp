@@ -2,7 +2,6 @@
 // YAML text to a tree. The only place that knows the YAML library.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,19 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/config/limits.hpp"
 #include "sim/config/node.hpp"
 
 namespace gpusim::config {
 
 class InputDigest;
-
-/// What a file may cost. Each error that a limit causes names it.
-struct Limits {
-  std::size_t file_bytes = 16 << 20;
-  int depth = 64;                  ///< Nested lists and maps; at most 400.
-  std::size_t values = 1'000'000;  ///< Values in the tree, with every alias counted as often as it is used.
-  std::size_t scalar_bytes = 1 << 16;  ///< Length of one key or value.
-};
 
 /// The file's one YAML document. Throws ConfigError: missing or unreadable file, a directory, an empty file,
 /// not text, bad YAML, duplicate keys, keys that are not plain words, more than one document, a limit.
@@ -36,6 +28,7 @@ Node load_text(std::string_view text, const std::string& name, const Limits& lim
 /// or the time of its last change is another one. Not for several threads at once.
 class FileStore {
  public:
+  explicit FileStore(const Limits& limits = {}) : limits_(limits) {}
   /// As load_file().
   Node load(const std::filesystem::path& file);
   /// Tells `inputs` all that has been read.
@@ -47,6 +40,7 @@ class FileStore {
     std::filesystem::file_time_type changed;
     Node tree;
   };
+  Limits limits_;
   std::map<std::string, Known> known_;
 };
 

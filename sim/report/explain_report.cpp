@@ -275,7 +275,7 @@ std::string explain_json(const std::string& scenario, const std::vector<Explaine
       }
       part["refused"] = ordered_json::array();
       for (const RefusedPair& pair : refused_pairs(region->loops, region->plan, v.options.mode.fusion)) {
-        const auto op_of = [&](std::size_t group) {
+        const auto op_of = [&, &region = region](std::size_t group) {
           return v.step.graph->ops[region->loops.loops[region->plan.groups[group].loops.front()].op].name;
         };
         part["refused"].push_back({{"producer", op_of(pair.producer)},

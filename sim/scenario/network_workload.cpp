@@ -54,6 +54,7 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
                                const WorkloadLimits& limits) {
   Workload workload;
   NetworkWorkload& source = workload.source.emplace<NetworkWorkload>();
+  source.ops_max = limits.limits.graph_ops_max;
   Fields fields(node);
   Network network;
   const auto hf_config = node.find("hf_config");
@@ -161,7 +162,8 @@ Workload read_network_workload(const Node& node, const std::filesystem::path& fo
                  "raise instructions_max at the top");
   };
   config::located(*source.network, where, [&] {
-    source.forward = rank_forward(build_graph(*source.network, source.sizes), source.parallel);
+    source.forward =
+        rank_forward(build_graph(*source.network, source.sizes, {.ops = source.ops_max}), source.parallel);
     check_size(source.forward->ops.size(), source.training ? source.training->accumulation : 1);
     source.graph = step_graph(source.forward, source.training, source.parallel);
   });

@@ -253,7 +253,8 @@ struct NetworkWorkload {
   Float32Matmul float32_matmul = Float32Matmul::High;
   /// What build_graph() makes of network and sizes, and of that a rank's part; never null.
   std::shared_ptr<const OpGraph> forward;
-  std::shared_ptr<const OpGraph> graph;  ///< The whole step: `forward`, or what training makes of it.
+  std::shared_ptr<const OpGraph> graph;      ///< The whole step: `forward`, or what training makes of it.
+  std::int64_t ops_max = GraphLimits{}.ops;  ///< Where its graph is built again: graph_ops_max.
   Location where;  ///< Of `workload.network`: for mistakes that no line of the network's file shows.
   friend bool operator==(const NetworkWorkload& a, const NetworkWorkload& b) {
     return a.network->key == b.network->key && a.network->file == b.network->file && a.sizes == b.sizes &&

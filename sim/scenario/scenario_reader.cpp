@@ -64,7 +64,7 @@ class ScenarioReader {
       : file_(std::move(file)), folder_(std::filesystem::path(file_).parent_path()), options_(options) {
     search_.beside = folder_.empty() ? std::filesystem::path(".") : folder_;
     search_.extra = options.config_folders;
-    search_.files = options.files ? options.files : std::make_shared<config::FileStore>();
+    search_.files = options.files ? options.files : std::make_shared<config::FileStore>(options.limits);
     search_.inputs = options.inputs;
   }
 
@@ -209,8 +209,10 @@ class ScenarioReader {
       variant.seed = static_cast<std::uint64_t>(node.value_or<std::int64_t>("seed", 0, config::non_negative));
     });
     errors.collect([&] {
+      variant.instructions_max = std::min(variant.instructions_max, options_.limits.step_instructions_max);
       variant.instructions_max =
-          node.value_or<std::int64_t>("instructions_max", variant.instructions_max, config::at_least(1));
+          node.value_or<std::int64_t>("instructions_max", variant.instructions_max, config::at_least(1),
+                                      config::at_most(options_.limits.step_instructions_max));
     });
     if (options_.steps) variant.steps = options_.steps;
     if (options_.seed) variant.seed = *options_.seed;
@@ -228,6 +230,7 @@ class ScenarioReader {
                                         .one_device = variant.cuda_graph == CudaGraphMode::Full,
                                         .has_host = variant.host.has_value(),
                                         .search = search_,
+                                        .limits = options_.limits,
                                         .known = options_.workloads.get()});
       const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
       if (network != nullptr && variant.hardware && network->float32_matmul == Float32Matmul::Highest)
@@ -308,9 +311,9 @@ bool is_trace_file(const std::filesystem::path& file) {
   return false;
 }
 
-config::Node scenario_tree(const std::filesystem::path& file) {
+config::Node scenario_tree(const std::filesystem::path& file, const config::Limits& limits) {
   return is_trace_file(file) ? config::load_text(text_of_trace(file), file.string())
-                             : config::load_file(file);
+                             : config::load_file(file, limits);
 }
 
 Scenario read_scenario_tree(const config::Node& root, const std::filesystem::path& file,
@@ -320,11 +323,11 @@ Scenario read_scenario_tree(const config::Node& root, const std::filesystem::pat
 }
 
 Scenario read_scenario(const std::filesystem::path& file, const ScenarioOptions& options) {
-  return ScenarioReader(file.string(), options).read(config::load_file(file));
+  return ScenarioReader(file.string(), options).read(config::load_file(file, options.limits));
 }
 
 Scenario read_scenario_text(std::string_view text, const std::string& name, const ScenarioOptions& options) {
-  return ScenarioReader(name, options).read(config::load_text(text, name));
+  return ScenarioReader(name, options).read(config::load_text(text, name, options.limits));
 }
 
 Scenario trace_scenario(const std::filesystem::path& trace, const ScenarioOptions& options) {

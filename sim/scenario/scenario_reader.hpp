@@ -31,6 +31,7 @@ struct ScenarioOptions {
   std::shared_ptr<config::FileStore> files;
   /// Is told what the scenario says and which files it reads; none: nobody asks.
   std::shared_ptr<config::InputDigest> inputs{};
+  config::Limits limits{};
   /// Networks' workloads that scenarios read before have left; none: each builds its op graphs.
   std::shared_ptr<WorkloadStore> workloads{};
 };
@@ -40,7 +41,7 @@ bool is_trace_file(const std::filesystem::path& file);
 
 /// The tree of a scenario file, or of the question that a bare trace asks (see trace_scenario()), for
 /// read_scenario_tree(). Throws ConfigError.
-config::Node scenario_tree(const std::filesystem::path& file);
+config::Node scenario_tree(const std::filesystem::path& file, const config::Limits& limits = {});
 
 /// Reads a scenario from its tree, whose file is `file`: for one that is read again and again with other
 /// `sets`.

@@ -98,8 +98,9 @@ class WorkloadReader {
   /// Read, or taken from what has been read before.
   Workload known_network_workload(const Node& node) const {
     if (limits_.known == nullptr) return read_network_workload(node, folder_, limits_);
-    const std::string key = fmt::format("{}|{}|{}|{}|{}", folder_.string(), limits_.instructions_max,
-                                        limits_.has_hardware, limits_.has_host, node.canonical_text());
+    const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", folder_.string(), limits_.instructions_max,
+                                        limits_.limits.graph_ops_max, limits_.has_hardware, limits_.has_host,
+                                        node.canonical_text());
     if (const Workload* known = limits_.known->find(key)) {
       Workload workload = *known;
       // Written alike, but perhaps elsewhere.
@@ -281,9 +282,9 @@ class WorkloadReader {
                             "(instructions_max)",
                             limits_.instructions_max),
                 "repeat less, or set 'instructions_max' at the top level of the scenario");
-    if (was_within && times(instructions_, limits_.steps) > run_instructions_max)
+    if (was_within && times(instructions_, limits_.steps) > limits_.limits.run_instructions_max)
       node.fail(fmt::format("{} steps have more than {} host instructions (run_instructions_max)",
-                            limits_.steps, run_instructions_max),
+                            limits_.steps, limits_.limits.run_instructions_max),
                 "ask for fewer steps");
   }
 

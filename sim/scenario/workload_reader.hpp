@@ -21,7 +21,8 @@ struct WorkloadLimits {
   bool one_device = false;            ///< Whether all streams have to be on one device.
   bool has_host = false;              ///< Whether a network's ops can be priced on the host.
   config::SearchPath search{};        ///< For networks by name.
-  WorkloadStore* known = nullptr;     ///< Networks' workloads read before; null: each is read anew.
+  config::Limits limits{};
+  WorkloadStore* known = nullptr;  ///< Networks' workloads read before; null: each is read anew.
 };
 
 /// No step may hold more streams, or host threads, than this.
@@ -29,8 +30,6 @@ inline constexpr std::size_t streams_max = 1024;
 inline constexpr std::size_t threads_max = 1024;
 /// Devices are numbered from 0 to one less than this.
 inline constexpr std::int64_t devices_max = 256;
-/// No run may execute more host instructions than this.
-inline constexpr std::int64_t run_instructions_max = 2'000'000'000;
 /// The longest duration that an item may have.
 inline constexpr Picoseconds duration_max = std::chrono::hours(24);
 

@@ -115,7 +115,8 @@ std::string number_text(double value, int digits, const std::string& unit) {
 
 class AxisReader {
  public:
-  explicit AxisReader(std::string_view argument) : argument_(argument) {}
+  AxisReader(std::string_view argument, std::int64_t values_max)
+      : argument_(argument), values_max_(values_max) {}
 
   Axis read() {
     const std::vector<std::string_view> sides = split_path();
@@ -222,8 +223,8 @@ class AxisReader {
   }
 
   void check_count(double more) {
-    if (static_cast<double>(axis_.values.size()) + more > static_cast<double>(axis_values_max))
-      fail(fmt::format("more than {} values (axis_values_max)", axis_values_max), "take larger steps");
+    if (static_cast<double>(axis_.values.size()) + more > static_cast<double>(values_max_))
+      fail(fmt::format("more than {} values (axis_values_max)", values_max_), "take larger steps");
   }
 
   void add(std::string value) {
@@ -239,13 +240,14 @@ class AxisReader {
   }
 
   std::string_view argument_;
+  std::int64_t values_max_;
   Axis axis_;
 };
 
 }  // namespace
 
-Axis parse_axis(std::string_view argument) {
-  return AxisReader(argument).read();
+Axis parse_axis(std::string_view argument, std::int64_t values_max) {
+  return AxisReader(argument, values_max).read();
 }
 
 }  // namespace gpusim::sweep

@@ -2,15 +2,14 @@
 // One `--vary PATH=VALUES`: a value of the scenario and what it takes in turn.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace gpusim::sweep {
+#include "sim/config/limits.hpp"
 
-/// The most values that one axis may have.
-inline constexpr std::size_t axis_values_max = 1'000'000;
+namespace gpusim::sweep {
 
 struct Axis {
   std::string path;                 ///< As `--set` takes it: "hardware.memory.bandwidth".
@@ -21,7 +20,8 @@ struct Axis {
 /// to it), or a range of numbers, each with its unit:
 ///   lo:hi:step    lo, lo + step, ... and hi where the steps meet it
 ///   lo:hi:log:n   n values at equal ratios, both ends included; of whole numbers the nearest, each once
-/// A range's values are in the unit of `lo`. Throws ConfigError, located at "--vary PATH=...".
-Axis parse_axis(std::string_view argument);
+/// A range's values are in the unit of `lo`. Throws ConfigError, located at "--vary PATH=...": more than
+/// `values_max` values too (the limit axis_values_max).
+Axis parse_axis(std::string_view argument, std::int64_t values_max = config::Limits{}.axis_values_max);
 
 }  // namespace gpusim::sweep

@@ -32,7 +32,8 @@ std::uint64_t scrambled(std::uint64_t x) {
 
 }  // namespace
 
-Points::Points(std::vector<Axis> axes, const Drawing& drawing) : axes_(std::move(axes)), drawing_(drawing) {
+Points::Points(std::vector<Axis> axes, const Drawing& drawing, std::int64_t points_max)
+    : axes_(std::move(axes)), drawing_(drawing) {
   for (std::size_t i = 0; i < axes_.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (axes_[i].path == axes_[j].path)

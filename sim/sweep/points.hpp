@@ -9,12 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/config/limits.hpp"
 #include "sim/sweep/axis.hpp"
 
 namespace gpusim::sweep {
-
-/// The most points that a sweep may have.
-inline constexpr std::int64_t points_max = 1'000'000'000;
 
 enum class Combine : std::uint8_t {
   Grid,    ///< Every combination; the last axis changes fastest.
@@ -38,8 +36,9 @@ struct Stretch {
 
 class Points {
  public:
-  /// Throws ConfigError: axes of different lengths zipped, one path twice, more than points_max.
-  Points(std::vector<Axis> axes, const Drawing& drawing);
+  /// Throws ConfigError: axes of different lengths zipped, one path twice, more than `points_max`.
+  Points(std::vector<Axis> axes, const Drawing& drawing,
+         std::int64_t points_max = config::Limits{}.points_max);
 
   const std::vector<Axis>& axes() const { return axes_; }
   std::int64_t count() const { return count_; }

@@ -10,9 +10,7 @@
 namespace gpusim::trace_text {
 
 TraceError TextLimit::error(const std::string& path, TraceError::Place place) const {
-  return TraceError(
-      path, place,
-      fmt::format("the JSON text is larger than the limit TraceLimits::{} of {} bytes", name, bytes));
+  return TraceError(path, place, fmt::format("the JSON text is larger than the limit {} = {}", name, bytes));
 }
 
 struct Unpacker::Stream {
@@ -60,8 +58,7 @@ Unpacker::Step Unpacker::unpack(std::string_view packed, char* into, std::size_t
   if (made_ > text_limit_.bytes) throw text_limit_.error(path_, {used_, 0, 0});
   if (made_ > (std::uint64_t{64} << 20) &&
       static_cast<double>(made_) > limits_.expansion_ratio * static_cast<double>(used_)) {
-    throw error(fmt::format("expands more than the limit TraceLimits::expansion_ratio of {}",
-                            limits_.expansion_ratio));
+    throw error(fmt::format("expands more than the limit trace_expansion_max = {}", limits_.expansion_ratio));
   }
   if (status == Z_STREAM_END) {
     between_members_ = true;

@@ -54,8 +54,8 @@ class Reader {
     if (!read_document()) {
       const std::optional<std::uint64_t> too_deep = too_deep_ ? too_deep_ : events_.too_deep();
       if (too_deep && !whole_.empty()) {
-        throw error(*too_deep, fmt::format("values are nested deeper than the limit TraceLimits::depth of {}",
-                                           limits_.depth));
+        throw error(*too_deep,
+                    fmt::format("values are nested deeper than the limit trace_depth = {}", limits_.depth));
       }
       return std::nullopt;
     }
@@ -321,9 +321,8 @@ Trace read_trace(const std::string& path, const TraceLimits& limits, const Trace
 
 Trace read_trace_bytes(std::string_view bytes, const std::string& name, const TraceLimits& limits) {
   if (bytes.size() > limits.file_bytes) {
-    throw TraceError(
-        name, {},
-        fmt::format("is larger than the limit TraceLimits::file_bytes of {} bytes", limits.file_bytes));
+    throw TraceError(name, {},
+                     fmt::format("is larger than the limit trace_file_bytes = {}", limits.file_bytes));
   }
   return read_text(trace_text::expand(trace_text::pad(bytes), name, limits), name, limits);
 }

@@ -116,7 +116,7 @@ class Scanner {
 
  private:
   Scan object(std::size_t pos, int depth) {
-    if (depth >= depth_) return {pos, "values are nested deeper than the limit TraceLimits::depth", true};
+    if (depth >= depth_) return {pos, "values are nested deeper than the limit trace_depth", true};
     pos = skip_space(pos + 1);
     if (at(pos) == '}') return {pos + 1};
     while (true) {
@@ -135,7 +135,7 @@ class Scanner {
   }
 
   Scan array(std::size_t pos, int depth) {
-    if (depth >= depth_) return {pos, "values are nested deeper than the limit TraceLimits::depth", true};
+    if (depth >= depth_) return {pos, "values are nested deeper than the limit trace_depth", true};
     pos = skip_space(pos + 1);
     if (at(pos) == ']') return {pos + 1};
     while (true) {
@@ -256,9 +256,8 @@ Padded read_file(const std::string& path, const TraceLimits& limits) {
   if (!file)
     throw TraceError(path, {}, fmt::format("cannot be opened: {}", std::generic_category().message(errno)));
   const auto too_large = [&] {
-    return TraceError(
-        path, {},
-        fmt::format("is larger than the limit TraceLimits::file_bytes of {} bytes", limits.file_bytes));
+    return TraceError(path, {},
+                      fmt::format("is larger than the limit trace_file_bytes = {}", limits.file_bytes));
   };
   const std::uintmax_t stated = std::filesystem::file_size(path, error);
   if (!error && stated > limits.file_bytes) throw too_large();
@@ -279,8 +278,8 @@ Padded read_file(const std::string& path, const TraceLimits& limits) {
 
 Padded expand(Padded bytes, const std::string& path, const TraceLimits& limits) {
   const bool whole_is_less = limits.whole_bytes < limits.expanded_bytes;
-  const TextLimit text_limit = whole_is_less ? TextLimit{"whole_bytes", limits.whole_bytes}
-                                             : TextLimit{"expanded_bytes", limits.expanded_bytes};
+  const TextLimit text_limit = whole_is_less ? TextLimit{"trace_whole_bytes", limits.whole_bytes}
+                                             : TextLimit{"trace_text_bytes", limits.expanded_bytes};
   const std::string_view packed = bytes.view();
   if (packed.starts_with("\x1f\x8b")) {
     // The last four bytes of a gzip file tell its text's size; a guess that saves copying, no more.

@@ -82,7 +82,7 @@ class GzipText : public TextSource {
  public:
   GzipText(std::unique_ptr<TextSource> packed, const std::string& path, const TraceLimits& limits)
       : packed_(std::move(packed)),
-        unpacker_(path, limits, {"expanded_bytes", limits.expanded_bytes}),
+        unpacker_(path, limits, {"trace_text_bytes", limits.expanded_bytes}),
         thread_([this] { work(); }) {}
 
   ~GzipText() override {
@@ -205,9 +205,8 @@ std::unique_ptr<TextSource> text_of_file(const std::string& path, const TraceLim
   struct stat about {};
   if (::fstat(file->handle(), &about) != 0 || !S_ISREG(about.st_mode)) return nullptr;
   if (static_cast<std::uint64_t>(about.st_size) > limits.file_bytes) {
-    throw TraceError(
-        path, {},
-        fmt::format("is larger than the limit TraceLimits::file_bytes of {} bytes", limits.file_bytes));
+    throw TraceError(path, {},
+                     fmt::format("is larger than the limit trace_file_bytes = {}", limits.file_bytes));
   }
   char magic[2] = {};
   const bool packed = ::pread(file->handle(), magic, 2, 0) == 2 && magic[0] == '\x1f' && magic[1] == '\x8b';
