@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "models/cost/collective_terms.hpp"
+#include "models/units/time_range.hpp"
 
 namespace gpusim {
 namespace {
@@ -147,7 +148,7 @@ CollectivePlan plan_of(const Collective& collective, const CollectiveShape& shap
   if (!std::isfinite(least))
     refuse("the link does not allow the protocol " +
            std::string(collective.protocol ? name(*collective.protocol) : "of any kind"));
-  best.estimate = from_seconds(least);
+  best.estimate = time_in_range(least * 1e12);
   set_blocks(best, shape, bytes);
   return best;
 }
@@ -246,7 +247,7 @@ CollectiveCost collective_cost(const Collective& collective, const Interconnect&
   const CollectiveShape shape = shape_of(collective, interconnect);
   const double bytes = static_cast<double>(collective.bytes.value());
   const cost::CollectiveSeconds seconds = cost::kernel_seconds(shape, result.plan, bytes);
-  result.duration = from_seconds(seconds.latency + seconds.transfer);
+  result.duration = time_in_range((seconds.latency + seconds.transfer) * 1e12);
   result.latency_share = seconds.latency / (seconds.latency + seconds.transfer);
   result.sent =
       collective_wire_bytes(collective.kind, collective.bytes, collective.ranks, result.plan.algorithm);

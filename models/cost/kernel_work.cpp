@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/cost/kernel_terms.hpp"
+#include "models/units/time_range.hpp"
 
 namespace gpusim {
 namespace {
@@ -143,7 +144,7 @@ KernelLimit limit_of(double fixed, std::initializer_list<Term> terms) {
 GpuOpEstimate kernel(std::string_view name, const KernelFigures& figures) {
   GpuOpEstimate op;
   op.name = name;
-  op.cost.duration = from_seconds(figures.seconds);
+  op.cost.duration = time_in_range(figures.seconds * 1e12);
   op.cost.flops = Flops(figures.flops);
   op.cost.hbm_bytes = Bytes(std::llround(figures.hbm_bytes));
   op.cost.limit = figures.limit;
@@ -157,7 +158,7 @@ GpuOpEstimate memset_op(const Pricing& p, double bytes) {
   op.kind = GpuOpKind::Memset;
   op.name = "memset";
   const double transfer = p.memory(bytes, p.calibration.pointwise.memory_share);
-  op.cost.duration = from_seconds(p.calibration.memory.memset + transfer);
+  op.cost.duration = time_in_range((p.calibration.memory.memset + transfer) * 1e12);
   op.cost.hbm_bytes = Bytes(std::llround(bytes));
   op.cost.limit = transfer > p.calibration.memory.memset ? KernelLimit::Memory : KernelLimit::Overhead;
   op.cost.blocks = 1;

@@ -79,7 +79,22 @@ class GraphBuilder : public Evaluator {
     }
   }
 
+  /// What a network may do without making an op has an end too: rounds of repeats, statements, calls.
+  void take_steps(std::int64_t count, TextPlace place) {
+    const std::int64_t most = 16 * std::max<std::int64_t>(limits_.ops, 1'000);
+    if (count <= most - steps_) {
+      steps_ += count;
+      return;
+    }
+    throw GraphError(place,
+                     "the network's description has more than " + std::to_string(most) +
+                         " statements, calls and tensors, repeats laid out (16 for each of " +
+                         std::to_string(limits_.ops) + " ops, graph_ops_max)",
+                     "fewer repeats, or raise the limit");
+  }
+
   void execute(const Statement& statement) {
+    take_steps(1, statement.place);
     const Statement* const around = std::exchange(statement_, &statement);
     Value value = evaluate(statement.value);
     statement_ = around;
@@ -146,6 +161,7 @@ class GraphBuilder : public Evaluator {
     for (std::int64_t i = 0; i < times; ++i) {
       // Two rounds are run; if the second left everything as it found it but for one round's worth of new
       // tensors, the others are copies of it.
+      take_steps(1, repeat.times.place);
       const std::map<std::string, int, std::less<>> used_before = frame_->used;
       const Scope before = i == 1 ? frame_->variables : Scope{};
       frame_->repeat_suffix = outer_suffix + "[" + std::to_string(i) + "]";
@@ -155,7 +171,7 @@ class GraphBuilder : public Evaluator {
       frame_->used = used_before;
       if (i == 1 && times > 2 && frame_->indices_read.count(repeat.index) == 0 &&
           alike(before, begin, start, repeat.index)) {
-        copy_rounds(begin, start, times - 2, outer_suffix);
+        copy_rounds(begin, start, times - 2, outer_suffix, repeat.times.place);
         break;
       }
       begin = start;
@@ -217,8 +233,8 @@ class GraphBuilder : public Evaluator {
     return a.is_none();  // lists may hold tensors: not looked into
   }
 
-  void copy_rounds(const Mark& begin, const Mark& start, std::int64_t rounds,
-                   const std::string& outer_suffix) {
+  void copy_rounds(const Mark& begin, const Mark& start, std::int64_t rounds, const std::string& outer_suffix,
+                   TextPlace place) {
     const Mark end = mark();
     const std::size_t ops = end.ops - start.ops;
     const auto tensors = static_cast<std::uint32_t>(end.tensors - start.tensors);
@@ -227,6 +243,12 @@ class GraphBuilder : public Evaluator {
     if (static_cast<std::int64_t>(ops) > 0 &&
         rounds > (limits_.ops - static_cast<std::int64_t>(end.ops)) / static_cast<std::int64_t>(ops))
       too_many_ops(graph_.ops[start.ops].place);
+    const auto round = static_cast<std::int64_t>(std::size_t{tensors} + calls);
+    const std::int64_t laid_out = rounds > std::numeric_limits<std::int32_t>::max()
+                                      ? std::numeric_limits<std::int64_t>::max()
+                                      : round * rounds;
+    if (round > 0) take_steps(laid_out, place);
+    add_bytes(start.storages, rounds, place);
     const auto moved = [&](std::uint32_t index, std::size_t from, std::uint32_t by) {
       return index != graph_none && index >= from ? index + by : index;
     };
@@ -380,6 +402,7 @@ class GraphBuilder : public Evaluator {
 
   Value call_block(const Expression& e, std::uint32_t block_index) {
     const NetworkBlock& block = network_.blocks[block_index];
+    take_steps(1, e.place);
     if (frame_->depth + 1 > limits_.block_depth)
       throw GraphError(e.place, "blocks are nested deeper than " + std::to_string(limits_.block_depth) +
                                     " (block_depth_max)");
@@ -766,12 +789,23 @@ class GraphBuilder : public Evaluator {
                      hint_for(*word, element_type_names(), "dtypes"));
   }
 
+  /// Counts the storages from `first` on, `times` times. All together fit into 64 bits with room for what
+  /// training and other passes make of them.
+  void add_bytes(std::size_t first, std::int64_t times, TextPlace place) {
+    constexpr double most = 0x1p60;
+    for (std::size_t s = first; s < graph_.storages.size(); ++s)
+      bytes_ += static_cast<double>(graph_.storages[s].bytes.value()) * static_cast<double>(times);
+    if (bytes_ > most)
+      throw GraphError(place, "the network's tensors have more than 2^60 bytes together (graph_bytes_max)");
+  }
+
   TensorIndex add_tensor(std::string name, const TensorType& type, Role role, TextPlace place) {
     const Bytes bytes = dense_bytes(type);
     if (bytes.value() > (std::int64_t{1} << 60))
       throw GraphError(place, "a tensor of shape " + to_string(type.shape) +
                                   " has more than 2^60 bytes (tensor_bytes_max)");
     graph_.storages.push_back({.bytes = bytes, .role = role});
+    add_bytes(graph_.storages.size() - 1, 1, place);
     return add_view(std::move(name), type, role, static_cast<StorageIndex>(graph_.storages.size() - 1));
   }
   TensorIndex add_view(std::string name, const TensorType& type, Role role, StorageIndex storage) {
@@ -789,6 +823,8 @@ class GraphBuilder : public Evaluator {
   const Network& network_;
   const NetworkSizes& sizes_;
   const GraphLimits& limits_;
+  std::int64_t steps_ = 0;  ///< Statements, calls, rounds of repeats, tensors that repeats lay out.
+  double bytes_ = 0;        ///< Of all storages.
   Scope globals_;
   OpGraph graph_;
   Frame* frame_ = nullptr;

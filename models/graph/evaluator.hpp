@@ -44,7 +44,14 @@ class Evaluator {
         return look_up(e);
       case Kind::List: {
         Value::List list;
-        for (const Expression& part : e.parts) list.push_back(evaluate(part));
+        for (const Expression& part : e.parts) {
+          list.push_back(evaluate(part));
+          // Lists of lists of lists double with each statement.
+          const auto* inner = list.back().as<Value::List>();
+          if (inner != nullptr && list_values(*inner) > list_values_max)
+            throw GraphError(e.place, "a list holds more than " + std::to_string(list_values_max) +
+                                          " values (list_values_max)");
+        }
         return {std::move(list)};
       }
       case Kind::Call:
@@ -59,7 +66,7 @@ class Evaluator {
             throw GraphError(e.place, "'not' takes a truth value, not " + std::string(type_name(operand)));
           return {!*flag};
         }
-        if (const auto* i = operand.as<std::int64_t>()) return {-*i};
+        if (const auto* i = operand.as<std::int64_t>()) return {checked(e, '-', 0, *i)};
         if (const auto* d = operand.as<double>()) return {-*d};
         if (operand.as<TensorRef>() != nullptr) return tensor_unary(e, operand);
         throw GraphError(e.place, "cannot negate " + std::string(type_name(operand)));
@@ -136,6 +143,14 @@ class Evaluator {
       throw GraphError(e.place, e.text + "() takes a number of at least 0 and one of at least 1");
     const std::int64_t quotient = a / b + (a % b != 0 ? 1 : 0);
     return Value{e.text == "ceil_div" ? quotient : checked(e, '*', quotient, b)};
+  }
+
+  static constexpr std::size_t list_values_max = 10'000;
+  static std::size_t list_values(const Value::List& list) {
+    std::size_t count = list.size();
+    for (const Value& value : list)
+      if (const auto* inner = value.as<Value::List>()) count += list_values(*inner);
+    return count;
   }
 
   double number(const Expression& e) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/hardware/gpu_spec.hpp"
+#include "models/units/time_range.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -73,14 +74,22 @@ BytesPerSecond bandwidth_top(const GpuSpec& gpu) {
   return BytesPerSecond(gpu.memory.bandwidth.value() * (4.25 / 4.8));
 }
 
+namespace {
+
+Picoseconds at_rate(Bytes bytes, BytesPerSecond rate) {
+  return time_in_range(static_cast<double>(bytes.value()) / rate.value() * 1e12);
+}
+
+}  // namespace
+
 Picoseconds host_to_device_time(const GpuSpec& gpu, Bytes bytes) {
-  return gpu.copy.latency + transfer_time(bytes, gpu.host_link.host_to_device);
+  return gpu.copy.latency + at_rate(bytes, gpu.host_link.host_to_device);
 }
 Picoseconds device_to_host_time(const GpuSpec& gpu, Bytes bytes) {
-  return gpu.copy.latency + transfer_time(bytes, gpu.host_link.device_to_host);
+  return gpu.copy.latency + at_rate(bytes, gpu.host_link.device_to_host);
 }
 Picoseconds device_to_device_time(const GpuSpec& gpu, Bytes bytes) {
-  return gpu.copy.latency + transfer_time(2 * bytes, gpu.copy.device_to_device);
+  return gpu.copy.latency + at_rate(2 * bytes, gpu.copy.device_to_device);
 }
 
 std::size_t alias_match(const GpuSpec& gpu, std::string_view device_name) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/hardware/host_spec.hpp"
 
-#include <cmath>
+#include "models/units/time_range.hpp"
 
 namespace gpusim {
 
 Picoseconds scaled(const HostSpec& host, Picoseconds time) {
   if (host.speed == 1) return time;
-  return Picoseconds(std::llround(static_cast<double>(time.count()) / host.speed));
+  return time_in_range(static_cast<double>(time.count()) / host.speed);
 }
 
 Picoseconds op_time(const HostSpec& host, std::string_view op, HostOpMode mode) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "models/units/time_range.hpp"
 #include "sim/app/compiled_variant.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/fit_memory.hpp"
@@ -175,7 +176,9 @@ BuiltProgram build_kernels(const Variant& variant) {
   return built;
 }
 
-report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options) {
+namespace {
+
+report::VariantResult simulate(const Variant& variant, TraceStore& traces, const RunOptions& options) {
   report::VariantResult result;
   result.variant = variant.name;
   std::optional<GpuSpec> hardware = variant.hardware;
@@ -305,6 +308,20 @@ report::VariantResult run_variant(const Variant& variant, TraceStore& traces, co
       built.residency.empty() ? residencies(built.program, built.machine) : std::move(built.residency);
   result.program = std::move(built.program);
   return result;
+}
+
+}  // namespace
+
+report::VariantResult run_variant(const Variant& variant, TraceStore& traces, const RunOptions& options) {
+  try {
+    return simulate(variant, traces, options);
+  } catch (const TimeRangeError& error) {
+    const auto* network = std::get_if<NetworkWorkload>(&variant.workload.source);
+    throw ConfigError(Diagnostic{.where = network != nullptr ? network->where : Location{},
+                                 .path = "workload",
+                                 .what = error.what(),
+                                 .hint = "check the units of sizes, rates and speeds"});
+  }
 }
 
 report::ScenarioReport run_scenario(const Scenario& scenario, TraceStore& traces, const RunOptions& options) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/program/build.hpp"
+#include "models/units/time_range.hpp"
 
 #include <fmt/format.h>
 
@@ -367,13 +368,17 @@ class Builder {
                 .arithmetic = issue_share_of_traffic(traffic, duration, blocks)});
   }
 
+  static Picoseconds at_rate(double amount, double per_second) {
+    return time_in_range(amount / per_second * 1e12);
+  }
+
   /// What the hardware's roofs leave of a kernel without a duration: its bytes at the memory bandwidth or its
   /// FLOPs at the peak of their dtype, whichever takes longer, after the latency that a copy has.
   Picoseconds roof_time(const KernelItem& item) const {
-    Picoseconds time = transfer_time(item.bytes, hardware_->memory.bandwidth);
+    Picoseconds time = at_rate(static_cast<double>(item.bytes.value()), hardware_->memory.bandwidth.value());
     if (const auto dtype = find_dtype(item.dtype.empty() ? variant_.workload.dtype : item.dtype))
       if (const auto rate = hardware_->peak.find(*dtype))
-        time = std::max(time, compute_time(item.flops, *rate));
+        time = std::max(time, at_rate(item.flops.value(), rate->value()));
     return hardware_->copy.latency + time;
   }
 
@@ -462,9 +467,9 @@ class Builder {
     info.name = name(item.name);
     info.bytes = item.bytes.value();
     op.kind = engine::OpKind::Memset;
-    op.duration = item.duration
-                      ? *item.duration
-                      : hardware_->copy.latency + transfer_time(item.bytes, hardware_->memory.bandwidth);
+    op.duration = item.duration ? *item.duration
+                                : hardware_->copy.latency + at_rate(static_cast<double>(item.bytes.value()),
+                                                                    hardware_->memory.bandwidth.value());
     op.gap_class = static_cast<engine::GapClass>(gap_class(LaunchedOp::Memset, op.duration));
     info.footprint = footprint_of_transfer(item.bytes, op.duration);
     set_gap(item.gap, in_graph, op, info);

@@ -745,6 +745,8 @@ class WorkloadReader {
     }
     factor_ = factor;
     errors.throw_if_any();
+    if (graph.nodes.empty())
+      list.fail("a CUDA graph has at least one node", "write {kernel: relu, duration: 3 us}");
   }
 
   void check_references() {
