@@ -21,6 +21,24 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
   return text;
 }
 
+/// Nothing that a terminal would take for a command, and one line.
+std::string printable(std::string_view text) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      out += c;
+      continue;
+    }
+    out += "\\x";
+    out += hex[byte >> 4U];
+    out += hex[byte & 15U];
+  }
+  return out;
+}
+
 char folded(char c) {
   if (c == '-') return '_';
   return (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
@@ -60,12 +78,12 @@ std::string to_string(const Location& where) {
 }
 
 std::string to_string(const Diagnostic& diagnostic) {
-  std::string text = to_string(diagnostic.where);
+  std::string text = printable(to_string(diagnostic.where));
   if (!text.empty()) text += ": ";
   text += "error: ";
-  if (!diagnostic.path.empty()) text += diagnostic.path + ": ";
-  text += diagnostic.what;
-  if (!diagnostic.hint.empty()) text += "\n  hint: " + diagnostic.hint;
+  if (!diagnostic.path.empty()) text += printable(diagnostic.path) + ": ";
+  text += printable(diagnostic.what);
+  if (!diagnostic.hint.empty()) text += "\n  hint: " + printable(diagnostic.hint);
   return text;
 }
 
