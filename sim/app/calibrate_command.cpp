@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <set>
 
+#include "sim/app/output_file.hpp"
 #include "sim/calibrate/fit.hpp"
 #include "sim/config/calibration_reader.hpp"
 #include "sim/config/hardware_reader.hpp"
@@ -46,16 +46,12 @@ ExitCode run_calibrate(const CalibrateArguments& arguments, const Surroundings& 
     surroundings.out(calibrate::to_text(result.families, true, static_cast<int>(arguments.worst)));
   }
   if (!arguments.out.empty()) {
-    std::ofstream file(arguments.out, std::ios::binary);
-    file << config::write_calibration(*result.gpu.calibration, [&](const CalibrationParameter& parameter) {
-      const bool changed = parameter.value(*result.gpu.calibration) != parameter.value(*base.calibration);
-      return changed ? std::string("measured: kernels.csv, fitted") : "transferred: " + base.key;
-    });
-    file.flush();
-    if (!file) {
-      surroundings.err(fmt::format("gpusim: error: cannot write '{}'\n", arguments.out));
-      return ExitCode::BadInput;
-    }
+    write_output(
+        arguments.out,
+        config::write_calibration(*result.gpu.calibration, [&](const CalibrationParameter& parameter) {
+          const bool changed = parameter.value(*result.gpu.calibration) != parameter.value(*base.calibration);
+          return changed ? std::string("measured: kernels.csv, fitted") : "transferred: " + base.key;
+        }));
     surroundings.err(fmt::format("calibration written to {}\n", arguments.out));
   }
   return ExitCode::Done;

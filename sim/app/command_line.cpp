@@ -23,6 +23,7 @@
 #include "sim/app/junit.hpp"
 #include "sim/app/limit_options.hpp"
 #include "sim/app/list_interconnects.hpp"
+#include "sim/app/output_file.hpp"
 #include "sim/app/run_variant.hpp"
 #include "sim/app/shell_support.hpp"
 #include "sim/app/sweep_command.hpp"
@@ -71,14 +72,6 @@ struct RunArguments {
 std::string with_newline(std::string text) {
   if (text.empty() || text.back() != '\n') text += '\n';
   return text;
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  stream.flush();
-  if (!stream) throw UsageError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
 }
 
 std::string read_file(const fs::path& path) {
@@ -197,7 +190,7 @@ class Command {
                     checked, checked == 1 ? "" : "s",
                     failed == 0 && broken == 0 ? std::string("all hold")
                                                : fmt::format("{} failed, {} could not run", failed, broken)));
-    if (!arguments.junit.empty()) write_file(arguments.junit, to_junit(cases));
+    if (!arguments.junit.empty()) write_output(arguments.junit, to_junit(cases));
     if (broken > 0) return ExitCode::BadInput;
     return failed > 0 ? ExitCode::ExpectationFailed : ExitCode::Done;
   }
@@ -207,10 +200,7 @@ class Command {
     const UpdatedExpectations updated = update_expectations(read_file(file), scenario, result.expectations);
     for (const std::string& left : updated.left) err(fmt::format("{}\n", left));
     if (updated.updates.empty()) return;
-    // All or nothing: the new text lies beside the file until it is complete.
-    const fs::path beside = file.string() + ".new";
-    write_file(beside.string(), updated.text);
-    fs::rename(beside, file);
+    write_output(file, updated.text);
     for (const ExpectationUpdate& one : updated.updates)
       out(fmt::format("{}: {}: {} -> {}\n", one.where, one.path, one.before, one.after));
     ScenarioOptions options = scenario_options({});
@@ -382,10 +372,6 @@ class Command {
         if (several_scenarios) stem += "." + fs::path(scenario.file).stem().string();
         file.replace_filename(stem + "." + run.variant + file.extension().string());
       }
-      errno = 0;
-      std::ofstream stream(file, std::ios::binary);
-      if (!stream)
-        throw UsageError(fmt::format("cannot write '{}': {}", file.string(), std::strerror(errno)));
       report::ChromeTraceOptions options;
       options.title = fmt::format("{} ({})", scenario.name, run.variant);
       options.device_name = run.device.name;
@@ -396,10 +382,9 @@ class Command {
       options.memory = run.memory_marks;
       options.version = GPUSIM_VERSION;
       options.input = result.input;
-      report::write_chrome_trace(stream, run.program, *run.timeline, options);
-      stream.flush();
-      if (!stream)
-        throw UsageError(fmt::format("cannot write '{}': {}", file.string(), std::strerror(errno)));
+      write_output(file, [&](std::ostream& stream) {
+        report::write_chrome_trace(stream, run.program, *run.timeline, options);
+      });
       err(fmt::format("trace of {} written to {}\n", run.variant, file.string()));
     }
   }

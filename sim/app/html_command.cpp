@@ -4,33 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include "sim/app/explain_command.hpp"
+#include "sim/app/output_file.hpp"
 #include "sim/config/csv.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/whole.hpp"
 
 namespace gpusim {
-namespace {
-
-void write(const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream stream(path, std::ios::binary);
-  stream << text;
-  stream.flush();
-  if (!stream)
-    throw ConfigError(Diagnostic{.where = whole(path),
-                                 .path = {},
-                                 .what = fmt::format("cannot be written: {}", std::strerror(errno)),
-                                 .hint = {}});
-}
-
-}  // namespace
 
 void require_plots() {
   if (report::has_plots()) return;
@@ -48,7 +32,7 @@ void write_html(const Scenario& scenario, const report::ScenarioReport& result, 
   if (several_scenarios)
     file.replace_filename(file.stem().string() + "." + std::filesystem::path(scenario.file).stem().string() +
                           file.extension().string());
-  write(file.string(), report::to_html(result, explained_variants(scenario, false), GPUSIM_VERSION));
+  write_output(file, report::to_html(result, explained_variants(scenario, false), GPUSIM_VERSION));
   surroundings.err(fmt::format("report written to {}\n", file.string()));
 }
 
@@ -96,7 +80,7 @@ void SweepPlotRows::add_line(std::string_view line) {
 }
 
 void SweepPlotRows::write(const std::string& path, const Surroundings& surroundings) {
-  gpusim::write(path, report::to_html(table_, GPUSIM_VERSION));
+  write_output(path, report::to_html(table_, GPUSIM_VERSION));
   surroundings.err(fmt::format("plots written to {}\n", path));
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/app/interruption.hpp"
 
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 
 namespace gpusim {
 namespace {
@@ -15,24 +17,22 @@ void note(int signal) {
   received.store(signal, std::memory_order_relaxed);
 }
 
-void set_handlers(void (*handler)(int), int flags) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
-  sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
-}
+constexpr std::array signals{SIGINT, SIGTERM};
 
 }  // namespace
 
 Interruption::Interruption() {
   received.store(0, std::memory_order_relaxed);
   // Reset by the first signal: the second one ends the process as usual.
-  set_handlers(note, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &before_[i]);
 }
 
 Interruption::~Interruption() {
-  set_handlers(SIG_DFL, 0);
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
 }
 
 int Interruption::signal() {

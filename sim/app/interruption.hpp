@@ -2,6 +2,8 @@
 // SIGINT and SIGTERM asked for politely: a long command finishes what it has begun, writes it, and ends.
 #pragma once
 
+#include <signal.h>
+
 namespace gpusim {
 
 /// While one exists, the first SIGINT or SIGTERM is noted instead of ending the process; the second ends it.
@@ -15,6 +17,9 @@ class Interruption {
 
   /// The signal that came; 0: none.
   static int signal();
+
+ private:
+  struct sigaction before_[2]{};  ///< What SIGINT and SIGTERM did.
 };
 
 }  // namespace gpusim

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,12 +23,34 @@ void write_all(std::FILE* file, std::string_view text) {
     throw gpusim::OutputError(errno);
 }
 
+/// Ends the process as the signal would, with a word: what has been printed may not be all.
+void say_interrupted(int signal) {
+  constexpr std::string_view message = "gpusim: interrupted: the results are not complete\n";
+  // Nothing that a handler may do helps if this fails.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+/// A stream that the caller has closed is not to become the number of a file that is opened later: results
+/// would go there.
+void occupy_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    // Writing to what is open for reading fails, as it should.
+    [[maybe_unused]] const int opened = ::open("/dev/null", O_RDONLY);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   gpusim::keep_freed_memory();
   // A reader that has seen enough (`gpusim run ... | head -1`) is no reason to die by a signal.
   std::signal(SIGPIPE, SIG_IGN);
+  occupy_standard_streams();
+  for (const int signal : {SIGINT, SIGTERM})
+    if (std::signal(signal, say_interrupted) == SIG_IGN) std::signal(signal, SIG_IGN);
   try {
     gpusim::Surroundings surroundings;
     surroundings.out = [](std::string_view text) { write_all(stdout, text); };

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "sim/app/limit_options.hpp"
+#include "sim/app/output_file.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/calibration_reader.hpp"
 #include "sim/config/error.hpp"
@@ -16,14 +16,6 @@
 
 namespace gpusim {
 namespace {
-
-void write(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.flush();
-  if (!file)
-    throw ConfigError(Diagnostic{.where = whole(path), .path = "", .what = "cannot be written", .hint = ""});
-}
 
 std::string host_table(const HostFit& fit) {
   const auto us = [](Picoseconds t) { return fmt::format("{:.2f}", static_cast<double>(t.count()) * 1e-6); };
@@ -104,7 +96,7 @@ ExitCode run_trace_calibrate(const TraceCalibrateArguments& arguments, const Sur
         "\nno kernel whose work is known on a GPU that is calibrated: nothing to say about the device\n");
   }
   if (!arguments.host_out.empty()) {
-    write(arguments.host_out, host_yaml(host, base, arguments.traces));
+    write_output(arguments.host_out, host_yaml(host, base, arguments.traces));
     surroundings.err(fmt::format("host written to {}\n", arguments.host_out));
   }
   if (!arguments.hardware_out.empty()) {
@@ -114,7 +106,7 @@ ExitCode run_trace_calibrate(const TraceCalibrateArguments& arguments, const Sur
                      .path = "",
                      .what = "the traces say nothing about the device",
                      .hint = "name its GPU with --hardware, or record shapes with record_shapes=True"});
-    write(arguments.hardware_out, hardware);
+    write_output(arguments.hardware_out, hardware);
     surroundings.err(fmt::format("hardware written to {}\n", arguments.hardware_out));
   }
   return ExitCode::Done;

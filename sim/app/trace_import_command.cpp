@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "models/units/text.hpp"
 #include "sim/app/limit_options.hpp"
+#include "sim/app/output_file.hpp"
 #include "sim/app/trace_what_if_command.hpp"
 #include "sim/config/error.hpp"
 #include "sim/config/whole.hpp"
@@ -37,13 +36,7 @@ ExitCode run_trace_import(const ImportArguments& arguments, const Surroundings& 
     surroundings.out(scenario.yaml);
     return ExitCode::Done;
   }
-  std::ofstream file(arguments.out, std::ios::binary);
-  file << scenario.yaml;
-  file.flush();
-  if (!file) {
-    surroundings.err(fmt::format("gpusim: error: cannot write '{}'\n", arguments.out));
-    return ExitCode::BadInput;
-  }
+  write_output(arguments.out, scenario.yaml);
   surroundings.err(fmt::format("{} instructions in {} items written to {}\n", scenario.instructions,
                                scenario.items, arguments.out));
   return ExitCode::Done;
