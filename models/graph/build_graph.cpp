@@ -79,7 +79,8 @@ class GraphBuilder : public Evaluator {
     }
   }
 
-  /// What a network may do without making an op has an end too: rounds of repeats, statements, calls.
+  /// What a network may do without making an op has an end too: rounds of repeats, statements, calls. `count`
+  /// weighs what it costs: 1 for a tensor that a repeat lays out, 4 for a statement or round, 8 for a call.
   void take_steps(std::int64_t count, TextPlace place) {
     const std::int64_t most = 16 * std::max<std::int64_t>(limits_.ops, 1'000);
     if (count <= most - steps_) {
@@ -88,13 +89,13 @@ class GraphBuilder : public Evaluator {
     }
     throw GraphError(place,
                      "the network's description has more than " + std::to_string(most) +
-                         " statements, calls and tensors, repeats laid out (16 for each of " +
+                         " steps: 1 for a repeated tensor, 4 for a statement, 8 for a call (16 for each of " +
                          std::to_string(limits_.ops) + " ops, graph_ops_max)",
                      "fewer repeats, or raise the limit");
   }
 
   void execute(const Statement& statement) {
-    take_steps(1, statement.place);
+    take_steps(4, statement.place);
     const Statement* const around = std::exchange(statement_, &statement);
     Value value = evaluate(statement.value);
     statement_ = around;
@@ -161,7 +162,7 @@ class GraphBuilder : public Evaluator {
     for (std::int64_t i = 0; i < times; ++i) {
       // Two rounds are run; if the second left everything as it found it but for one round's worth of new
       // tensors, the others are copies of it.
-      take_steps(1, repeat.times.place);
+      take_steps(4, repeat.times.place);
       const std::map<std::string, int, std::less<>> used_before = frame_->used;
       const Scope before = i == 1 ? frame_->variables : Scope{};
       frame_->repeat_suffix = outer_suffix + "[" + std::to_string(i) + "]";
@@ -402,7 +403,7 @@ class GraphBuilder : public Evaluator {
 
   Value call_block(const Expression& e, std::uint32_t block_index) {
     const NetworkBlock& block = network_.blocks[block_index];
-    take_steps(1, e.place);
+    take_steps(8, e.place);
     if (frame_->depth + 1 > limits_.block_depth)
       throw GraphError(e.place, "blocks are nested deeper than " + std::to_string(limits_.block_depth) +
                                     " (block_depth_max)");
