@@ -82,14 +82,14 @@ class GraphBuilder : public Evaluator {
   /// What a network may do without making an op has an end too: rounds of repeats, statements, calls. `count`
   /// weighs what it costs: 1 for a tensor that a repeat lays out, 4 for a statement or round, 8 for a call.
   void take_steps(std::int64_t count, TextPlace place) {
-    const std::int64_t most = 16 * std::max<std::int64_t>(limits_.ops, 1'000);
+    const std::int64_t most = 32 * std::max<std::int64_t>(limits_.ops, 1'000);
     if (count <= most - steps_) {
       steps_ += count;
       return;
     }
     throw GraphError(place,
                      "the network's description has more than " + std::to_string(most) +
-                         " steps: 1 for a repeated tensor, 4 for a statement, 8 for a call (16 for each of " +
+                         " steps: 1 for a repeated tensor, 4 for a statement, 8 for a call (32 for each of " +
                          std::to_string(limits_.ops) + " ops, graph_ops_max)",
                      "fewer repeats, or raise the limit");
   }
