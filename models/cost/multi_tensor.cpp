@@ -3,6 +3,7 @@
 #include <array>
 
 #include "models/cost/kernel_terms.hpp"
+#include "models/units/time_range.hpp"
 
 namespace gpusim::cost {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 constexpr std::int64_t chunk = 65536;      ///< Elements that a block takes at most,
 constexpr std::int64_t block_step = 2048;  ///< and at once: 512 threads with four each.
 constexpr std::int64_t blocks_most = 320;  ///< Of one kernel.
+/// Of one list: 200,000 kernels.
+constexpr std::int64_t elements_most = std::int64_t{1} << 42;
 /// Tensors whose addresses fit into a kernel's arguments, by the lists; with a number for each fewer.
 constexpr std::array<std::int64_t, 5> tensors_most = {110, 64, 48, 36, 30};
 constexpr std::array<std::int64_t, 5> tensors_most_scalars = {96, 64, 48, 36, 30};
@@ -24,6 +27,13 @@ struct Launch {
 std::vector<Launch> launches_of(const MultiTensor& work) {
   const std::size_t depth = static_cast<std::size_t>(std::clamp(work.lists, 1, 5)) - 1;
   const std::int64_t most = (work.scalars ? tensors_most_scalars : tensors_most)[depth];
+  std::int64_t elements = 0;
+  for (const std::int64_t size : work.sizes) {
+    if (size > elements_most - elements)
+      throw TimeRangeError(
+          "an optimizer would go over more than 2^42 elements, which is the most (optimizer_elements_max)");
+    elements += size;
+  }
   std::vector<Launch> launches;
   Launch open;
   std::int64_t tensors = 0;

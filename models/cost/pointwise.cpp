@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "models/cost/kernel_terms.hpp"
+#include "models/units/time_range.hpp"
 
 namespace gpusim::cost {
 namespace {
@@ -18,6 +19,8 @@ constexpr std::int64_t unrolled_block = 512;
 /// Elements of four bytes and more: two for each thread, not four.
 constexpr std::int64_t unrolled_wide_block = 256;
 constexpr std::int64_t threads_per_block = 128;
+/// Kernels of one op, each of which goes over at most 2^31 bytes.
+constexpr std::int32_t parts_most = 1 << 16;
 
 struct Stream {
   double elements = 0;
@@ -65,6 +68,9 @@ KernelFigures stream(const Pricing& p, const Stream& s) {
 
 GpuOps price(const Pricing& p, const Pointwise& work) {
   if (work.elements == 0) return {};
+  if (work.parts > parts_most)
+    throw TimeRangeError(
+        "an elementwise op would go over more than 2^47 bytes, which is the most (elementwise_bytes_max)");
   if (work.parts > 1) {
     Pointwise part = work;
     part.parts = 1;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/cost/kernel_work.hpp"
+#include "models/units/time_range.hpp"
 #include "sim/config/hardware_reader.hpp"
 #include "sim/config/load.hpp"
 #include "tests/support/catch.hpp"
@@ -96,6 +97,20 @@ TEST_CASE("x[i] has no kernel of its own for few rows, an embedding has", "[cost
   Gather expression = embedding;
   expression.by_expression = true;
   CHECK(us(embedding) > 2 * us(expression));  // 2.5 and 1.06 us measured.
+}
+
+TEST_CASE("An optimizer over more elements than 2^42 is refused, not laid out kernel by kernel", "[cost]") {
+  MultiTensor step;
+  step.sizes = {std::int64_t{1} << 41, std::int64_t{1} << 41, 1};
+  CHECK_THROWS_AS(us(step), TimeRangeError);
+}
+
+TEST_CASE("An elementwise op cut into more than 65,536 kernels is refused", "[cost]") {
+  // 2^48 bytes are 2^17 parts of 2^31.
+  constexpr std::int64_t bytes = std::int64_t{1} << 48;
+  Pointwise op{bytes / 2, Bytes(bytes), Bytes(bytes)};
+  op.parts = pointwise_parts(Bytes(bytes));
+  CHECK_THROWS_AS(us(op), TimeRangeError);
 }
 
 TEST_CASE("Few places are sorted by one kernel, more by a kernel for each byte", "[cost]") {
